@@ -1,0 +1,5 @@
+"""``python -m keepfit`` is ``keepfit``."""
+
+from .cli import main
+
+raise SystemExit(main())

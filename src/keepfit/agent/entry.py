@@ -1,0 +1,39 @@
+"""The agent's start in a fresh interpreter: arm the lifeline, wait for a framework, cost nothing else."""
+
+import os
+import sys
+
+from ..blackbox.journal import JournalWriter
+from . import lifeline, wake
+
+# Command lines of interpreters that Python's own machinery starts: they are left alone.
+_WORKERS = (
+    "--multiprocessing-fork",
+    "from multiprocessing.",
+    "joblib.externals.loky",
+    "ipykernel_launcher --subprocess",
+)
+
+
+def is_worker(command_line):
+    return any(mark in command_line for mark in _WORKERS)
+
+
+def start(record):
+    """Called once, from sitecustomize, before the user's first line."""
+    with open("/proc/self/cmdline", "rb") as file:
+        command_line = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
+    if is_worker(command_line):
+        return
+    journal = JournalWriter(os.path.join(record, "journal.jsonl"))
+    armed = lifeline.arm(record, journal)
+    wake.listen(journal, os.environ.get("KEEPFIT_PULSE", ""))
+    journal.write(
+        "agent",
+        state="ready",
+        pid=os.getpid(),
+        parent=os.getppid(),
+        python=sys.version.split()[0],
+        executable=sys.executable,
+        stack_signal=armed,
+    )

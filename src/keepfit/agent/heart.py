@@ -1,0 +1,139 @@
+"""The agent's heartbeat: where the training is, written into the pulse without a system call."""
+
+import fcntl
+import mmap
+import os
+import time
+
+from ..blackbox import wire
+from ..blackbox.wire import PULSE_BEATS
+
+_PHASE = {name: number for number, name in enumerate(wire.PHASES)}
+_DOING = {name: number for number, name in enumerate(wire.DOING)}
+NAN = float("nan")
+
+
+def claim(address):
+    """The one heart of this run, or None when another process of the tree already has it.
+
+    The claim is a record lock on the pulse: it ends with the process, however it ends.
+    """
+    try:
+        fd = os.open(address, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            memory = mmap.mmap(fd, wire.PULSE_SIZE)
+        except (OSError, ValueError):
+            os.close(fd)
+            return None
+    except OSError:
+        return None
+    magic, version, _, _ = wire.PULSE_HEAD.unpack_from(memory)
+    if magic != wire.MAGIC or version != wire.VERSION:
+        return None
+    records, _ = PULSE_BEATS.scan(memory)
+    return Heart(memory, sequence=records[-1][0] if records else 0)
+
+
+class Heart:
+    """Phase, epoch, step and what it is doing. Every method is cheap and none of them raises."""
+
+    def __init__(self, memory, sequence=0):
+        self._memory = memory
+        self._sequence = sequence
+        self._pid = os.getpid()
+        self.alive = memory is not None
+        self.phase = "start"
+        self.resting = "start"  # the phase to fall back to between known activities
+        self.epoch = -1
+        self.step = -1
+        self.steps = 0
+        self.batch_size = 0
+        self.loss = NAN
+        self.slowest = 0.0
+        self._doing = 0
+        self.in_fit = False  # inside a Keras loop, which tells its own steps
+        self.loop = None  # the hand-written loop, where TensorFlow is there
+        self._traced = 0.0  # seconds spent tracing since the step began: not the step's own
+        self._began = None
+        if self.alive:
+            os.register_at_fork(after_in_child=self._silence)
+
+    @classmethod
+    def silent(cls):
+        """A heart that says nothing: the adapters need not ask whether there is one."""
+        return cls(None)
+
+    def _silence(self):
+        self.alive = False
+
+    def beat(self):
+        if not self.alive:
+            return
+        self._sequence += 1
+        record = PULSE_BEATS.encode(
+            self._sequence,
+            time.monotonic(),
+            (
+                self._pid,
+                _PHASE[self.phase],
+                self._doing,
+                self.epoch,
+                self.step,
+                self.steps,
+                self.batch_size,
+                self.loss,
+                self.slowest,
+            ),
+        )
+        start = PULSE_BEATS.position(self._sequence)
+        self._memory[start : start + PULSE_BEATS.size] = record
+
+    def doing(self, what):
+        """Between beats a single byte says what is going on (a callback, filling a buffer, …)."""
+        if self.alive:
+            self._doing = self._memory[wire.PULSE_DOING] = _DOING[what]
+
+    def enter(self, phase):
+        """Go into a phase; hand what this returns to `leave`."""
+        before = self.phase
+        if phase != before:
+            self._set(phase)
+        return before
+
+    def leave(self, before):
+        if before != self.phase:
+            self._set(before)
+
+    def rest(self, phase):
+        """The phase the script is in when it is in none that we see."""
+        self.resting = phase
+        if self.phase in ("start", "import"):
+            self._set(phase)
+
+    def _set(self, phase):
+        self.phase = phase
+        if self.alive:
+            self._memory[wire.PULSE_PHASE] = _PHASE[phase]
+            self.beat()
+
+    def step_began(self, step):
+        """One beat a step, at its beginning: the step named is the one in progress."""
+        self.step = step
+        self._began = time.monotonic()
+        self._traced = 0.0
+        self.beat()
+
+    def step_ended(self, count=1):
+        if self._began is not None:
+            self.slowest = max(self.slowest, time.monotonic() - self._began - self._traced)
+            self._began = None
+        self.steps += count
+
+    def traced(self, seconds):
+        self._traced += seconds
+
+    def between(self):
+        """Out of any loop we know: nothing that happens now is a hang of the training."""
+        self.doing("between")
+        self.leave(self.resting)

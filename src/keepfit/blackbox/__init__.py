@@ -1,0 +1,1 @@
+"""The record that survives SIGKILL: ring, journal, output tails, run directory, run index."""

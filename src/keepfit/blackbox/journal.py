@@ -1,0 +1,69 @@
+"""The journal: one JSON object a line, appended by the supervisor and the agent alike.
+
+Standard library only: the agent imports this too. A line is written by one `write` on a descriptor
+opened for appending, so two writers never mix; a torn last line is tolerated by the reader.
+"""
+
+import json
+import os
+import time
+
+VERSION = 1
+
+
+class JournalWriter:
+    """Appends events. It never raises: a journal that cannot be written must not stop a training."""
+
+    def __init__(self, path):
+        self.failure = None
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._fd = os.open(path, flags, 0o600)
+        except OSError as error:
+            self._fd = None
+            self.failure = error.strerror
+
+    def write(self, event, **details):
+        """One event. `t` is the wall clock (for people), `m` the monotonic one (for arithmetic)."""
+        if self._fd is None:
+            return
+        line = {"event": event, "t": round(time.time(), 3), "m": round(time.monotonic(), 4), **details}
+        try:
+            os.write(self._fd, json.dumps(line, default=str).encode() + b"\n")
+        except (OSError, ValueError) as error:
+            self.failure = str(error)
+
+    def close(self):
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def read(path, limit=64 << 20):
+    """(events, lost): every readable line, and in words what could not be read. Never raises."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(limit)
+    except FileNotFoundError:
+        return [], ["there is no journal"]
+    except OSError as error:
+        return [], ["the journal cannot be read (%s)" % error.strerror]
+    events = []
+    damaged = 0
+    for line in content.split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            damaged += 1
+            continue
+        except RecursionError:
+            damaged += 1
+            continue
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            events.append(event)
+        else:
+            damaged += 1
+    lost = ["%d unreadable journal line%s skipped" % (damaged, "s" * (damaged > 1))] if damaged else []
+    return events, lost

@@ -1,0 +1,82 @@
+"""The binary shapes both processes agree on. Standard library only: the agent imports this too.
+
+A lane is a circle of fixed-size records. Every record carries its sequence number, its time and a
+checksum, so that a reader finds the order without a head pointer and skips what was torn.
+"""
+
+import struct
+import zlib
+
+VERSION = 1
+MAGIC = b"KEEPFIT\x00"
+
+# What the agent may say of itself; the position is the byte on the wire, so only append.
+PHASES = ("start", "import", "data", "build", "trace", "train", "validation", "predict", "checkpoint", "end")
+DOING = ("stepping", "filling", "callback", "saving", "between")
+
+_HEAD = struct.Struct("<Qd")  # sequence (from 1), CLOCK_MONOTONIC time
+_CRC = struct.Struct("<I")
+
+
+class Lane:
+    """The geometry of one lane inside a buffer or file."""
+
+    def __init__(self, name, offset, count, fields):
+        self.name = name
+        self.offset = offset
+        self.count = count
+        self.body = struct.Struct("<" + fields)
+        self.size = _HEAD.size + self.body.size + _CRC.size
+
+    @property
+    def end(self):
+        return self.offset + self.size * self.count
+
+    def position(self, sequence):
+        return self.offset + (sequence % self.count) * self.size
+
+    def encode(self, sequence, time, values):
+        record = _HEAD.pack(sequence, time) + self.body.pack(*values)
+        return record + _CRC.pack(zlib.crc32(record))
+
+    def decode(self, record):
+        """(sequence, time, values), or None for a record that is torn, damaged or was never written."""
+        if len(record) != self.size:
+            return None
+        inner = record[: -_CRC.size]
+        (crc,) = _CRC.unpack_from(record, len(inner))
+        if crc != zlib.crc32(inner):
+            return None
+        sequence, time = _HEAD.unpack_from(inner)
+        if not sequence:
+            return None
+        return sequence, time, self.body.unpack_from(inner, _HEAD.size)
+
+    def scan(self, buffer):
+        """All records of this lane that are whole, oldest first, and how many were damaged."""
+        found = []
+        damaged = 0
+        blank = bytes(self.size)
+        for index in range(self.count):
+            start = self.offset + index * self.size
+            record = bytes(buffer[start : start + self.size])
+            if record == blank[: len(record)]:
+                continue
+            decoded = self.decode(record)
+            if decoded is None or decoded[0] % self.count != index:
+                damaged += 1
+            else:
+                found.append(decoded)
+        found.sort(key=lambda record: record[0])
+        return found, damaged
+
+
+# --- the pulse: sealed memory the agent writes and the supervisor drains ---------------------------
+# magic, version, then two live bytes that change between beats: what it is doing, and the phase.
+
+PULSE_HEAD = struct.Struct("<8sHBB")
+PULSE_DOING = 10
+PULSE_PHASE = 11
+BEAT_FIELDS = "IBBiqqidd"  # pid, phase, doing, epoch, step, steps, batch size, loss, slowest step
+PULSE_BEATS = Lane("beats", 64, 2048, BEAT_FIELDS)
+PULSE_SIZE = (PULSE_BEATS.end + 4095) // 4096 * 4096

@@ -1,0 +1,97 @@
+"""Run a command under supervision: record it, guard it, and say why when it dies.
+
+    keepfit run [options] -- CMD …
+
+The command runs as it would without keepfit: same terminal, same output, same exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..blackbox.rundir import RunDirectory
+from ..machine.limits import parse_size
+from ..supervise import options as supervise_options
+from ..supervise.launch import CannotLaunch
+from ..supervise.options import RunOptions
+from ..supervise.run import supervise
+from . import UserError
+from .selection import add_runs_directory, runs_directory
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "keepfit run [options] -- CMD …"
+    parser.add_argument("--memory", metavar="SIZE", help="hold the run to a memory budget, e.g. 3GiB")
+    parser.add_argument("--guard", metavar="NAMES", default="all", help="all, none, or some of: memory, hang")
+    parser.add_argument("--hang-after", metavar="SECONDS", help="call it hung after this long without a step")
+    parser.add_argument("--restarts", metavar="N", default="3", help="attempts after the first, where something can be changed")
+    parser.add_argument("--no-restart", action="store_true", help="the same as --restarts 0")
+    parser.add_argument("--name", default="", help="a name for this run")
+    parser.add_argument("--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does")
+    add_runs_directory(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …")
+
+
+def parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespace:
+    """Everything after the first `--` is the command's, whatever it looks like."""
+    cut = words.index("--") if "--" in words else len(words)
+    args = parser.parse_args(words[:cut])
+    args.command = args.command + words[cut + 1 :]
+    return args
+
+
+def main(args: argparse.Namespace) -> int:
+    if not args.command:
+        raise UserError("a command was expected after --, such as: keepfit run -- python train.py")
+    options = _options(args)
+    try:
+        return supervise(options, os.environ, _conclusion)
+    except CannotLaunch as error:
+        raise UserError(str(error), error.status) from None
+
+
+def _options(args: argparse.Namespace) -> RunOptions:
+    try:
+        return RunOptions(
+            argv=tuple(args.command),
+            runs=runs_directory(args),
+            name=args.name,
+            memory=parse_size(args.memory) if args.memory is not None else None,
+            guards=supervise_options.parse_guards(args.guard),
+            hang_after=_positive("--hang-after", args.hang_after),
+            restarts=0 if args.no_restart else _count("--restarts", args.restarts),
+            quiet=args.quiet,
+        )
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _positive(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"{name}: a number of seconds above 0 was expected; received {text!r}")
+    return value
+
+
+def _count(name: str, text: str) -> int:
+    if not text.isdigit():
+        raise UserError(f"{name}: a whole number from 0 was expected; received {text!r}")
+    return int(text)
+
+
+def _conclusion(run: RunDirectory, options: RunOptions) -> str:
+    """What the user sees at the end: nothing when all went well, one screen when it did not."""
+    from ..report import style, verdict_text
+    from ..supervise.conclude import conclude
+
+    verdict = conclude(run, run.path.parent)
+    if verdict.outcome == "finished" or options.quiet:
+        return ""
+    return "\n" + verdict_text.render(verdict, colours=style.wanted(sys.stderr))

@@ -1,0 +1,41 @@
+"""Choosing a run from the command line: the options and the error that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ..blackbox import index, rundir
+from ..blackbox.rundir import RunDirectory
+from . import UserError
+
+
+def add_runs_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs-dir", metavar="DIR", help="where runs are recorded (default: $KEEPFIT_RUNS)")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout, nothing else there")
+
+
+def runs_directory(args: argparse.Namespace) -> Path:
+    chosen = args.runs_dir
+    return Path(chosen).expanduser() if chosen else rundir.default_runs_directory(os.environ)
+
+
+def find_run(runs: Path, wanted: str) -> RunDirectory:
+    rows = index.rows(runs)
+    if not rows:
+        raise UserError(f"no runs are recorded in {runs}")
+    found = index.find(rows, wanted)
+    if isinstance(found, index.Row):
+        return RunDirectory(runs / found.id)
+    near = f"; near it: {', '.join(found)}" if found else "; `keepfit runs` lists them"
+    raise UserError(f"no run is called {wanted!r}{near}")
+
+
+def print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))

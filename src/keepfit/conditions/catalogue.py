@@ -1,0 +1,95 @@
+"""What a condition is, and where all of them are found.
+
+Every module below ``memory/``, ``process/``, ``environment/`` and ``gpu/`` that has a ``CONDITION`` is
+one entry. Its docstring is its documentation (`keepfit explain CODE`). Third parties add theirs through
+the entry-point group ``keepfit.conditions``, each naming a module of the same shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from ..facts import Attempt, Evidence, Remedy
+
+FAMILIES = ("memory", "process", "environment", "gpu")
+
+# How specific a cause is: where several fit, the more specific one is the answer. What keepfit did itself
+# comes first; a bare exit status explains nothing and comes last.
+OWN_ACT, KERNEL, SPECIFIC, SIGNAL, EXCEPTION, BARE = range(6)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One detector's answer: that its condition is the cause, how sure, and why."""
+
+    confidence: str
+    summary: str
+    evidence: tuple[Evidence, ...]
+    where: Mapping[str, Any] = field(default_factory=dict)
+    remedies: tuple[Remedy, ...] | None = None  # None: the condition's own
+    cause: str | None = None  # where one condition covers more than one contract name
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One failure mode: its names, its documentation, its remedies, its detectors.
+
+    `autopsy` answers "did it die of this?". `because` answers "was this why it came to that?", given the
+    cause. Both are pure functions from facts.
+    """
+
+    code: str
+    name: str
+    title: str
+    cause: str | None = None  # the contract's proximate cause
+    root: str | None = None  # the contract's root
+    specificity: int = SPECIFIC
+    severity: str = "error"
+    remedies: tuple[Remedy, ...] = ()
+    autopsy: Callable[[Attempt], Diagnosis | None] | None = None
+    because: Callable[[Attempt, str], Evidence | None] | None = None
+    doc: str = ""
+
+    @property
+    def moments(self) -> tuple[str, ...]:
+        return ("autopsy",)
+
+
+def _with_doc(module: ModuleType) -> Condition:
+    from dataclasses import replace
+
+    condition: Condition = module.CONDITION
+    return replace(condition, doc=(module.__doc__ or "").strip())
+
+
+@cache
+def built_in() -> tuple[Condition, ...]:
+    import pkgutil
+
+    found = []
+    for family in FAMILIES:
+        package = import_module(f".{family}", __package__)
+        for entry in pkgutil.iter_modules(package.__path__):
+            module = import_module(f".{family}.{entry.name}", __package__)
+            if hasattr(module, "CONDITION"):
+                found.append(_with_doc(module))
+    return tuple(sorted(found, key=lambda condition: condition.code))
+
+
+@cache
+def all_conditions() -> tuple[Condition, ...]:
+    """Ours and those of third parties; one of theirs that fails to load is left out."""
+    from importlib.metadata import entry_points
+
+    found = list(built_in())
+    for entry in entry_points(group="keepfit.conditions"):
+        try:
+            found.append(_with_doc(entry.load()))
+        except Exception:  # noqa: BLE001 - somebody else's code; ours must still answer
+            continue
+    return tuple(sorted(found, key=lambda condition: condition.code))

@@ -1,0 +1,44 @@
+"""Interrupted: Ctrl-C.
+
+## What happened
+SIGINT, from the keyboard or sent by a program, ended it (in Python: `KeyboardInterrupt`).
+
+## How keepfit knows
+*certain*: it ended by SIGINT, or the agent saw the `KeyboardInterrupt`. *likely*: status 130, or the traceback says so.
+
+## What to do
+Nothing, if it was you.
+"""
+
+from __future__ import annotations
+
+from ...facts import Attempt, Remedy
+from ..catalogue import SPECIFIC, Condition, Diagnosis
+from ..reading import at, by_exit, died_by, error_evidence, error_strength, failed, is_a, passed_on
+
+SIGINT = 2
+
+
+def autopsy(attempt: Attempt) -> Diagnosis | None:
+    if not failed(attempt):
+        return None
+    error = attempt.error
+    seen = is_a(error, "KeyboardInterrupt")
+    if not (died_by(attempt, SIGINT) or passed_on(attempt, SIGINT) or seen):
+        return None
+    sure = "certain" if died_by(attempt, SIGINT) else error_strength(error) if seen else "likely"
+    evidence = [by_exit(attempt), *([error_evidence(error)] if seen and error else [])]
+    where = at(error.frame) if seen and error else {}
+    return Diagnosis(sure, "interrupted (Ctrl-C or SIGINT)", tuple(evidence), where)
+
+
+CONDITION = Condition(
+    code="KF509",
+    name="interrupted",
+    title="interrupted (Ctrl-C)",
+    cause="interrupted",
+    specificity=SPECIFIC,
+    severity="note",
+    autopsy=autopsy,
+    remedies=(Remedy("nothing to mend", "it was asked to stop"),),
+)

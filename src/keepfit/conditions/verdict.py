@@ -1,0 +1,197 @@
+"""The verdict: every detector is asked, the most specific sure answer wins, and what was not seen is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..facts import (
+    CONFIDENCE,
+    Attempt,
+    AttemptLine,
+    Evidence,
+    MemoryFacts,
+    Record,
+    Remedy,
+    Verdict,
+    Where,
+)
+from .catalogue import Condition, Diagnosis, all_conditions
+from .log_text import last_traceback
+
+# At most this many lines of evidence are worth a person's attention.
+MAX_EVIDENCE = 8
+
+
+def judge(record: Record, conditions: tuple[Condition, ...] | None = None) -> Verdict:
+    """Why this run ended as it did, from its record alone."""
+    conditions = all_conditions() if conditions is None else conditions
+    attempt = prepared(record.last)
+    if record.alive:
+        return _running(record, attempt)
+    condition, diagnosis = diagnose(attempt, conditions)
+    cause = diagnosis.cause or condition.cause or "unknown"
+    roots = _roots(attempt, cause, conditions)
+    outcome = {"finished": "finished", "unknown": "unknown"}.get(cause, "died")
+    return Verdict(
+        run=record.run,
+        outcome=outcome,
+        cause=cause,
+        because=tuple(root for root, _, _ in roots),
+        code=condition.code,
+        confidence=diagnosis.confidence,
+        summary=diagnosis.summary,
+        where=_where(attempt, diagnosis),
+        memory=_memory(attempt),
+        evidence=(diagnosis.evidence + tuple(evidence for _, evidence, _ in roots))[:MAX_EVIDENCE],
+        lacked=tuple(dict.fromkeys(record.lost + _lacked(attempt))),
+        remedies=_remedies(condition, diagnosis, roots),
+        attempts=tuple(_lines(record, conditions)),
+        code_line=attempt.error.frame.code if attempt.error and attempt.error.frame else None,
+    )
+
+
+def prepared(attempt: Attempt) -> Attempt:
+    """The attempt with the exception read from its output, where the agent did not tell one."""
+    if attempt.error is not None or attempt.alive:
+        return attempt
+    if attempt.exit is not None and attempt.exit.status == 0:
+        return attempt
+    return replace(attempt, error=last_traceback(attempt.stderr) or last_traceback(attempt.stdout))
+
+
+def diagnose(attempt: Attempt, conditions: tuple[Condition, ...]) -> tuple[Condition, Diagnosis]:
+    """The best answer of all detectors. One that fails is passed over: a verdict must always come."""
+    answers: list[tuple[int, int, str, Condition, Diagnosis]] = []
+    for condition in conditions:
+        if condition.autopsy is None:
+            continue
+        try:
+            found = condition.autopsy(attempt)
+        except Exception:  # noqa: BLE001 - damaged facts, or somebody else's detector
+            continue
+        if found is not None:
+            rank = CONFIDENCE.index(found.confidence)
+            answers.append((condition.specificity, rank, condition.code, condition, found))
+    # A weak specific answer does not beat a sure general one: `possible` steps one class back.
+    answers.sort(key=lambda a: (a[0] + (10 if a[1] >= 2 and a[0] < 5 else 0), a[1], a[2]))
+    _, _, _, condition, found = answers[0]
+    return condition, found
+
+
+def _roots(
+    attempt: Attempt, cause: str, conditions: tuple[Condition, ...]
+) -> list[tuple[str, Evidence, Condition]]:
+    found = []
+    for condition in conditions:
+        if condition.because is None or condition.root is None:
+            continue
+        try:
+            evidence = condition.because(attempt, cause)
+        except Exception:  # noqa: BLE001 - as above
+            continue
+        if evidence is not None:
+            found.append((condition.root, evidence, condition))
+    found.sort(key=lambda item: CONFIDENCE.index(item[1].strength))
+    return found
+
+
+def _remedies(
+    condition: Condition, diagnosis: Diagnosis, roots: list[tuple[str, Evidence, Condition]]
+) -> tuple[Remedy, ...]:
+    own = condition.remedies if diagnosis.remedies is None else diagnosis.remedies
+    of_roots = tuple(remedy for _, _, root in roots for remedy in root.remedies)
+    return tuple(dict.fromkeys(of_roots + own))
+
+
+def _where(attempt: Attempt, diagnosis: Diagnosis) -> Where:
+    beat = attempt.last_beat
+    frame = attempt.error.frame if attempt.error else None
+    known = Where(
+        attempt=attempt.n,
+        epoch=beat.epoch if beat and beat.epoch >= 0 else None,
+        step=beat.step if beat and beat.step >= 0 else None,
+        phase=beat.phase if beat else None,
+        file=frame.file if frame else None,
+        line=frame.line if frame else None,
+        pid=attempt.pid or None,
+    )
+    return replace(known, **diagnosis.where)
+
+
+def _memory(attempt: Attempt) -> MemoryFacts:
+    last = attempt.last_sample
+    limit = attempt.limit
+    return MemoryFacts(
+        limit_bytes=limit.bytes if limit else 0,
+        limit_source=limit.source if limit else "unknown",
+        peak_bytes=attempt.peak,
+        last_bytes=last.use if last else 0,
+    )
+
+
+_ISOLATED = "the agent: the interpreter was started with -I, -E or -S, which keep it out"
+
+
+def _lacked(attempt: Attempt) -> tuple[str, ...]:
+    lacked = list(attempt.lacked)
+    if attempt.agent == "off":
+        lacked.append("the agent: switched off by KEEPFIT_DISABLE=1")
+    elif attempt.agent == "absent" and runs_isolated_python(attempt.argv):
+        lacked.append(_ISOLATED)
+    if attempt.kernel_log and not attempt.kernel_pids_are_ours:
+        lacked.append("kernel log: in a container it names other pids than ours")
+    return tuple(lacked)
+
+
+def runs_isolated_python(argv: tuple[str, ...]) -> bool:
+    """Whether the command is a Python told to ignore its environment."""
+    if not argv or "python" not in argv[0].rsplit("/", 1)[-1]:
+        return False
+    for word in argv[1:]:
+        if not word.startswith("-") or word in ("-", "--"):
+            return False
+        if word.startswith("--"):
+            continue
+        letters = word[1:]
+        for letter in letters:
+            if letter in "IES":
+                return True
+            if letter in "cmWX":  # these take the rest, or the next word, as their argument
+                return False
+    return False
+
+
+def _lines(record: Record, conditions: tuple[Condition, ...]) -> list[AttemptLine]:
+    lines = []
+    for attempt in record.attempts:
+        ready = prepared(attempt)
+        condition, diagnosis = diagnose(ready, conditions)
+        last = attempt.last_beat
+        end = attempt.ended or (attempt.last_sample.time if attempt.last_sample else attempt.started)
+        lines.append(
+            AttemptLine(
+                n=attempt.n,
+                cause=diagnosis.cause or condition.cause or "unknown",
+                changed=None,
+                seconds=round(max(0.0, end - attempt.started), 2),
+                last_step=last.step if last and last.step >= 0 else None,
+            )
+        )
+    return lines
+
+
+def _running(record: Record, attempt: Attempt) -> Verdict:
+    beat = attempt.last_beat
+    doing = f", {beat.phase}" if beat else ""
+    return Verdict(
+        run=record.run,
+        outcome="running",
+        cause="unknown",
+        because=(),
+        code="KF599",
+        confidence="unknown",
+        summary=f"still running (pid {attempt.pid}{doing})",
+        where=_where(attempt, Diagnosis("unknown", "", ())),
+        memory=_memory(attempt),
+        lacked=record.lost,
+    )

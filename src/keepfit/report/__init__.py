@@ -1,0 +1,1 @@
+"""One finding, one run, one verdict -> text or JSON. Renders, never decides."""

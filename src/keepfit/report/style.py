@@ -1,0 +1,34 @@
+"""Colours, only on a terminal, and text that cannot hijack one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import IO
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def wanted(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Colours: on a terminal, unless NO_COLOR; or where FORCE_COLOR asks for them."""
+    if environment.get("NO_COLOR"):
+        return False
+    return bool(environment.get("FORCE_COLOR")) or (stream.isatty() and environment.get("TERM") != "dumb")
+
+
+def harmless(text: str) -> str:
+    """Text from outside (logs, names, arguments) with control characters shown, not obeyed."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+class Style:
+    def __init__(self, colours: bool) -> None:
+        self._colours = colours
+
+    def __call__(self, text: str, *names: str) -> str:
+        if not self._colours or not text:
+            return text
+        codes = ";".join(_CODES[name] for name in names)
+        return f"\x1b[{codes}m{text}\x1b[0m"

@@ -1,0 +1,71 @@
+"""The end of a run: judge it, write the verdict down, list it, and let old runs go."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ..blackbox import index, record, retention
+from ..blackbox.journal import JournalWriter
+from ..blackbox.rundir import RunDirectory
+from ..conditions import verdict as judgement
+from ..facts import Record, Verdict, verdict_json
+from ..machine import kernel_log, procfs
+
+
+def conclude(run: RunDirectory, runs: Path) -> Verdict:
+    """Judge a run that has just ended; the verdict goes into its journal and into the index."""
+    verdict = judgement.judge(record.load(run))
+    write(run, verdict)
+    now = time.time()
+    index.put(runs, [index.judged(index.row_of(run), verdict_json(verdict), now)])
+    retention.apply(runs, retention.Policy.of(os.environ), lambda old: old.id == run.id or is_alive(old))
+    return verdict
+
+
+def write(run: RunDirectory, verdict: Verdict) -> None:
+    journal = JournalWriter(run.journal)
+    journal.write("verdict", **verdict_json(verdict))
+    journal.close()
+
+
+def is_alive(run: RunDirectory) -> bool:
+    return record.load(run).alive
+
+
+def revisit(run: RunDirectory) -> Verdict:
+    """The verdict on any recorded run, judged afresh: newer knowledge improves old verdicts.
+
+    Where nobody was there to see the end, the kernel log is asked now, as long as it is the same boot.
+    """
+    known = record.load(run)
+    return judgement.judge(_with_kernel_log(run, known))
+
+
+def _with_kernel_log(run: RunDirectory, known: Record) -> Record:
+    from dataclasses import replace
+
+    last = known.last
+    if known.alive or not known.attempts or last.exit is not None or last.kernel_log:
+        return known
+    from ..blackbox import journal
+
+    events, _ = journal.read(run.journal)
+    head = next((e for e in events if e["event"] == "run"), {})
+    lines = kernel_log.whole() if head.get("boot") == procfs.boot_id() else None
+    if lines is None:
+        return known
+    # Pids come round again: only words about this very pid count, and only while this boot lasts.
+    told = replace(last, kernel_log=lines)
+    return replace(known, attempts=(*known.attempts[:-1], told))
+
+
+def state_of(run: RunDirectory, row: index.Row) -> index.Row:
+    """A row that does not claim `running` of a dead run."""
+    if row.state not in index.UNFINISHED or row.cause:
+        return row
+    verdict = revisit(run)
+    if verdict.outcome == "running":
+        return row
+    return index.judged(row, verdict_json(verdict), row.ended_at)

@@ -1,0 +1,365 @@
+"""The front: what the user started. It launches, carries bytes and signals, and knows the exit status.
+
+It holds no rule and reads no /proc. Whatever else of keepfit fails, this goes on to the command's end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..blackbox.journal import JournalWriter
+from ..blackbox.tail import TailWriter
+from ..facts import Exit, as_json
+from ..machine import pidfd, procfs
+from . import launch, terminal
+from .fence import Fence
+from .link import Link
+from .relay import Channel, Poller, Relay
+
+TURN = 0.05  # seconds: signals wait at most this long
+DRAIN = 5.0  # for what the command wrote before it ended
+VERDICT_WAIT = 10.0  # for the judge's last word
+
+FORWARDED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+_HEARD = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD, signal.SIGTSTP)
+_FROM_KERNEL = 0x80  # SI_KERNEL: typed at a terminal
+
+
+@dataclass
+class Stage:
+    """The descriptors between user and command."""
+
+    wiring: launch.Wiring
+    sources: list[tuple[int, int, str]]  # (read end, the user's descriptor, stdout | stderr)
+    ours_to_close: list[int]  # the command's ends, closed here once it has them
+    master: int | None = None
+    keyboard: int | None = None
+    raw: terminal.RawMode | None = None
+    tails: dict[str, TailWriter] = field(default_factory=dict)
+
+    def relay(self) -> Relay:
+        channels = [Channel(source, sink, self.tails.get(name)) for source, sink, name in self.sources]
+        return Relay(channels)
+
+
+def set_stage() -> Stage:
+    """Pipes, or a pseudo-terminal where ours is one; stdout and stderr apart unless they are one terminal."""
+    out_terminal, err_terminal = terminal.is_terminal(1), terminal.is_terminal(2)
+    master = slave = keyboard = raw = None
+    if out_terminal or err_terminal:
+        master, slave = terminal.open_pair(1 if out_terminal else 2)
+    sources: list[tuple[int, int, str]] = []
+    to_close: list[int] = []
+    ends: dict[str, int] = {}
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        if terminal.is_terminal(fd) and slave is not None and master is not None:
+            ends[name] = slave
+            if not any(source == master for source, _, _ in sources):
+                sources.append((master, fd, name))
+            elif not terminal.same_terminal(1, 2):
+                # Two different terminals: the second keeps a line of its own.
+                other_master, other_slave = terminal.open_pair(fd)
+                sources.append((other_master, fd, name))
+                to_close.append(other_slave)
+                ends[name] = other_slave
+        else:
+            read, write = os.pipe2(os.O_CLOEXEC)
+            sources.append((read, fd, name))
+            to_close.append(write)
+            ends[name] = write
+    stdin = 0
+    if slave is not None:
+        to_close.append(slave)
+        if terminal.is_terminal(0):
+            stdin, keyboard = slave, 0
+            raw = terminal.RawMode(0)
+    typed_at = terminal.is_terminal(0) and slave is None  # the command reads our terminal itself
+    wiring = launch.Wiring(
+        stdin,
+        ends["stdout"],
+        ends["stderr"],
+        terminal=slave if keyboard is not None else None,
+        own_group=not typed_at,
+    )
+    for source, _, _ in sources:
+        os.set_blocking(source, False)
+    return Stage(wiring, sources, to_close, master, keyboard, raw)
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[None]:
+    """Signals are taken with their senders, one turn at a time, instead of interrupting."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Front:
+    """From launch to exit status."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        journal: JournalWriter | None,
+        link: Link | None,
+        judge: int | None,
+        fence: Fence | None,
+    ) -> None:
+        self._stage = stage
+        self._journal = journal
+        self._link = link
+        self._judge = judge
+        self._fence = fence
+        self._exit: Exit | None = None
+        self._done = False
+
+    def start(
+        self,
+        path: str,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        score: int | None = None,
+        attempt: int = 1,
+    ) -> int:
+        fence = self._fence
+
+        def prepare() -> None:
+            if score is not None:  # ours was lowered; the command's is as the user had it
+                with open("/proc/self/oom_score_adj", "w") as file:
+                    file.write(str(score))
+            if fence is not None:
+                fence.join()
+
+        self._pid = launch.launch(path, argv, environment, self._stage.wiring, prepare)
+        for fd in self._stage.ours_to_close:
+            os.close(fd)
+        self._pidfd = pidfd.open_pid(self._pid)
+        known = procfs.stat(self._pid)
+        start = known.start if known else 0
+        if self._journal is not None:
+            self._journal.write("attempt", n=attempt, pid=self._pid, start=start)
+        if self._link is not None:
+            self._link.send(started=self._pid, start=start)
+        return self._pid
+
+    def carry(self) -> int:
+        """Carry everything until the command has ended; returns the exit status to give."""
+        self._relay = self._stage.relay()
+        self._typing = self._keyboard()
+        if self._stage.raw is not None:
+            self._stage.raw.enter()
+        try:
+            while self._exit is None:
+                self._turn(TURN)
+            self._relay.drain(DRAIN)
+        finally:
+            if self._stage.raw is not None:
+                self._stage.raw.leave()
+        self._await_verdict()
+        self._linger()
+        return self._exit.code if self._exit.code is not None else 1
+
+    def _keyboard(self) -> Relay:
+        stage = self._stage
+        if stage.keyboard is None or stage.master is None:
+            return Relay([])
+        return Relay([Channel(os.dup(stage.keyboard), stage.master)])
+
+    def _turn(self, seconds: float) -> None:
+        poll = Poller()
+        self._relay.register(poll)
+        if self._stage.raw is not None and self._stage.raw.active:
+            self._typing.register(poll)
+        if self._pidfd is not None:
+            poll.want(self._pidfd, select.POLLIN)
+        if self._link is not None and not self._link.closed:
+            poll.want(self._link.fileno(), select.POLLIN)
+        ready = poll.wait(seconds)
+        self._relay.pump(ready)
+        self._typing.pump(ready)
+        self._listen()
+        self._take_signals()
+        self._reap()
+
+    # --- the command's end ----------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        """Our child's end, and those of orphans that came to us; never a wait that could block."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._pid:
+                self._exit = pidfd.decode(status)
+                if self._journal is not None:
+                    self._journal.write("exit", seen_by="front", **as_json(self._exit))
+                if self._link is not None:
+                    self._link.send(exited=as_json(self._exit))
+            elif pid == self._judge:
+                self._judge_died(status)
+
+    def _judge_died(self, status: int) -> None:
+        self._judge = None
+        if self._exit is not None:
+            return
+        if self._journal is not None:
+            self._journal.write("trouble", what=f"the judge died (wait status {status}); the command goes on")
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Nobody judges any more: nothing may stay frozen at a line."""
+        if self._fence is not None:
+            try:
+                self._fence.let_go()
+            except OSError:
+                return  # the judge had removed it already
+
+    def _await_verdict(self) -> None:
+        deadline = time.monotonic() + VERDICT_WAIT
+        while self._judge is not None and not self._done and time.monotonic() < deadline:
+            self._turn(TURN)
+        if self._judge is None and self._fence is not None:
+            self._fence.remove()
+
+    def _linger(self) -> None:
+        """A daemon that was left behind still holds the output: a relay stays for it, as a shell would."""
+        if self._relay.finished:
+            return
+        if os.fork():
+            return
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:
+            while not self._relay.finished:
+                poll = Poller()
+                self._relay.register(poll)
+                self._relay.pump(poll.wait(3600))
+        finally:
+            os._exit(0)
+
+    # --- words and signals ----------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while self._link is not None and not self._link.closed:
+            message = self._link.receive()
+            if message is None:
+                return
+            if "say" in message:
+                self.say(str(message["say"]))
+            if "done" in message:
+                self._done = True
+
+    def say(self, text: str) -> None:
+        raw = self._stage.raw is not None and self._stage.raw.active
+        lines = text + "\n"
+        try:
+            os.write(2, (lines.replace("\n", "\r\n") if raw else lines).encode())
+        except OSError:
+            return  # nobody is reading
+
+    def _take_signals(self) -> None:
+        while True:
+            info = signal.sigtimedwait(_HEARD, 0)
+            if info is None:
+                return
+            number = info.si_signo
+            if number == signal.SIGCHLD:
+                self._follow_stop()
+            elif number == signal.SIGWINCH:
+                if self._stage.master is not None:
+                    terminal.copy_window_size(1 if terminal.is_terminal(1) else 2, self._stage.master)
+            elif number == signal.SIGTSTP:
+                self._stop_with_command()
+            else:
+                self._forward(number, info)
+
+    def _forward(self, number: int, info: signal.struct_siginfo) -> None:
+        typed = info.si_code == _FROM_KERNEL
+        sender = None if typed else info.si_pid or None
+        if self._journal is not None:
+            known = procfs.stat(sender) if sender else None
+            self._journal.write(
+                "signal",
+                time=time.monotonic(),
+                signal=number,
+                sender=sender,
+                sender_name=known.name if known else None,
+            )
+        if typed and not self._stage.wiring.own_group:
+            return  # it shares our terminal's group: the kernel sent it there as well
+        try:
+            if typed:
+                os.killpg(self._pid, number)
+            else:
+                os.kill(self._pid, number)
+        except OSError:
+            return  # it ended meanwhile
+
+    def _follow_stop(self) -> None:
+        """The command was stopped from its own terminal (Ctrl-Z): give ours back until we are continued."""
+        if self._stage.raw is None or not self._stage.raw.active:
+            return
+        try:
+            waiting = os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG)
+        except ChildProcessError:
+            return
+        if waiting is not None and waiting.si_status in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU):
+            self._stop_with_command()
+
+    def _stop_with_command(self) -> None:
+        if self._stage.raw is not None:
+            self._stage.raw.leave()
+        with contextlib.suppress(OSError):
+            os.killpg(self._pid, signal.SIGTSTP) if self._stage.wiring.own_group else None
+        os.kill(os.getpid(), signal.SIGSTOP)  # until SIGCONT
+        if self._stage.raw is not None:
+            self._stage.raw.enter()
+            if self._stage.master is not None:
+                terminal.copy_window_size(1, self._stage.master)
+        with contextlib.suppress(OSError):
+            os.killpg(self._pid, signal.SIGCONT)
+
+
+def become_subreaper() -> None:
+    """Orphans of the command come to us instead of to init, so that the tree stays whole."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def shy_from_the_kernel() -> int | None:
+    """Lower our own chance of being the kernel's victim; returns the score the command shall keep."""
+    try:
+        with open("/proc/self/oom_score_adj") as file:
+            before = int(file.read())
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(max(-1000, min(before, -900))))
+        return before
+    except (OSError, ValueError):
+        return None  # not allowed: an ordinary user may only raise it
+
+
+def complain(text: str) -> None:
+    print(f"keepfit: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,136 @@
+"""Launching the command: finding it, giving it its descriptors, its place and its environment."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import termios
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import agent
+
+BOOT = str(Path(agent.__file__).parent / "boot")
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+# Python ignores these in itself; the command must see them as a shell would give them.
+_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class CannotLaunch(Exception):
+    """The command cannot be started: one clear line, and the exit status a shell would give."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def resolve(command: str, environment: Mapping[str, str]) -> str:
+    """The file that will be executed, looked up as a shell does."""
+    if os.sep in command:
+        if not os.path.exists(command):
+            raise CannotLaunch(f"{command}: no such file", NOT_FOUND)
+        if os.path.isdir(command):
+            raise CannotLaunch(f"{command}: is a directory, a program was expected", NOT_EXECUTABLE)
+        if not os.access(command, os.X_OK) or not stat.S_ISREG(os.stat(command).st_mode):
+            raise CannotLaunch(f"{command}: not executable (try: python {command})", NOT_EXECUTABLE)
+        return command
+    found = shutil.which(command, path=environment.get("PATH"))
+    if found is None:
+        raise CannotLaunch(f"{command}: command not found on PATH", NOT_FOUND)
+    return found
+
+
+def trainee_environment(environment: Mapping[str, str], record: str | None, pulse: str | None) -> dict[str, str]:
+    """The user's environment, with the agent's way in and unbuffered output.
+
+    Through a pipe Python holds back up to 8 KiB of output, which SIGKILL destroys; PYTHONUNBUFFERED lets
+    the last line survive. A value the user set stays.
+    """
+    changed = dict(environment)
+    changed.setdefault("PYTHONUNBUFFERED", "1")
+    if record is None or environment.get("KEEPFIT_DISABLE") == "1":
+        return changed
+    path = environment.get("PYTHONPATH")
+    changed["PYTHONPATH"] = BOOT + (os.pathsep + path if path else "")
+    changed["KEEPFIT_RECORD"] = record
+    if pulse is not None:
+        changed["KEEPFIT_PULSE"] = pulse
+    return changed
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The command's descriptors, and how it is grouped.
+
+    `terminal`: the slave of a pseudo-terminal of its own, of which it becomes the session leader.
+    `own_group`: a process group of its own, so that a signal to ours reaches it once, through us.
+    """
+
+    stdin: int
+    stdout: int
+    stderr: int
+    terminal: int | None = None
+    own_group: bool = True
+
+
+def launch(
+    path: str,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    wiring: Wiring,
+    prepare: Callable[[], None],
+) -> int:
+    """Fork and execute; returns the pid once exec has succeeded, else raises CannotLaunch.
+
+    `prepare` runs in the child just before exec (oom_score_adj, cgroup). Must be called while this
+    process has a single thread.
+    """
+    report_read, report_write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(path, argv, environment, wiring, prepare)
+        except OSError as error:
+            os.write(report_write, str(error.errno or errno.EINVAL).encode())
+        finally:
+            os._exit(NOT_EXECUTABLE)
+    os.close(report_write)
+    with open(report_read, "rb") as file:
+        report = file.read()
+    if report:
+        os.waitpid(pid, 0)
+        number = int(report)
+        status = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+        hint = " (no #! line?)" if number == errno.ENOEXEC else ""
+        raise CannotLaunch(f"{argv[0]}: {os.strerror(number)}{hint}", status)
+    return pid
+
+
+def _become(
+    path: str, argv: tuple[str, ...], environment: Mapping[str, str], wiring: Wiring, prepare: Callable[[], None]
+) -> None:
+    if wiring.terminal is not None:
+        os.setsid()
+        fcntl.ioctl(wiring.terminal, termios.TIOCSCTTY, 0)
+    elif wiring.own_group:
+        os.setpgid(0, 0)
+    for number in _RESTORED:
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    prepare()
+    for source, target in ((wiring.stdin, 0), (wiring.stdout, 1), (wiring.stderr, 2)):
+        if source == target:
+            os.set_inheritable(source, True)
+        else:
+            os.dup2(source, target, inheritable=True)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.execve(path, list(argv), dict(environment))

@@ -1,0 +1,34 @@
+"""What the user asked of `run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+GUARDS = ("memory", "hang")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    argv: tuple[str, ...]
+    runs: Path
+    name: str = ""
+    memory: int | None = None  # budget in bytes
+    guards: frozenset[str] = frozenset(GUARDS)
+    hang_after: float | None = None
+    restarts: int = 3
+    quiet: bool = False
+
+
+def parse_guards(text: str) -> frozenset[str]:
+    """`all`, `none`, or names separated by commas."""
+    if text == "all":
+        return frozenset(GUARDS)
+    if text == "none":
+        return frozenset()
+    names = frozenset(part.strip() for part in text.split(",") if part.strip())
+    unknown = names - set(GUARDS)
+    if unknown or not names:
+        received = ", ".join(sorted(unknown)) or repr(text)
+        raise ValueError(f"all, none or some of {', '.join(GUARDS)} were expected; received {received}")
+    return names

@@ -1,0 +1,211 @@
+"""One supervised run, put together: record, scene, fence, judge, front."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import _version
+from ..blackbox import journal as journal_format
+from ..blackbox import secrets
+from ..blackbox.journal import JournalWriter
+from ..blackbox.pulse import Pulse
+from ..blackbox.rundir import RunDirectory
+from ..blackbox.tail import TailWriter
+from ..machine import cgroup, procfs
+from . import fence, front, launch, scene
+from .judge import Judge, Subject, ignore_terminal_signals
+from .link import Link
+from .options import RunOptions
+
+# What the judge does once the record is complete: (run, runs directory) -> text for the user.
+Verdict = Callable[[RunDirectory, RunOptions], str]
+
+
+@dataclass
+class Record:
+    run: RunDirectory
+    journal: JournalWriter
+    kept: bool  # False: in a temporary place, gone when the run ends
+
+
+def open_record(options: RunOptions) -> Record | None:
+    """A new run directory; where the runs directory cannot be written, a temporary one, and that is said."""
+    try:
+        run = RunDirectory.create(options.runs)
+        journal = JournalWriter(run.journal)
+        if journal.failure:
+            raise OSError(None, journal.failure)
+        return Record(run, journal, kept=True)
+    except OSError as error:
+        front.complain(
+            f"no record of this run will be kept: {options.runs} cannot be written "
+            f"({error.strerror or error}); the command runs all the same"
+        )
+    try:
+        run = RunDirectory.create(Path(tempfile.mkdtemp(prefix="keepfit-")))
+        return Record(run, JournalWriter(run.journal), kept=False)
+    except OSError:
+        return None
+
+
+def write_head(record: Record, options: RunOptions, environment: Mapping[str, str], watched: bool = False) -> None:
+    own = procfs.stat(os.getpid())
+    record.journal.write(
+        "run",
+        version=journal_format.VERSION,
+        keepfit=_version.__version__,
+        id=record.run.id,
+        name=options.name,
+        argv=secrets.mask_argv(options.argv),
+        cwd=os.getcwd(),
+        environment=secrets.allowed_environment(environment),
+        pid=os.getpid(),
+        start=own.start if own else 0,
+        boot=procfs.boot_id(),
+        budget=options.memory,
+        guards=sorted(options.guards),
+        watched=watched,
+    )
+
+
+def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verdict) -> int:
+    """Run the command to its end; returns its exit status. Raises CannotLaunch, and nothing else of ours."""
+    path = launch.resolve(options.argv[0], environment)
+    record = open_record(options)
+    stage = front.set_stage()
+    if record is None:
+        return _bare(options, environment, path, stage)
+    write_head(record, options, environment)
+    with front.signals_held():
+        return _recorded(options, environment, path, stage, record, verdict)
+
+
+def _bare(options: RunOptions, environment: Mapping[str, str], path: str, stage: front.Stage) -> int:
+    """Nothing can be recorded at all: carry the command, no more."""
+    with front.signals_held():
+        plain = front.Front(stage, None, None, None, None)
+        plain.start(path, options.argv, launch.trainee_environment(environment, None, None))
+        return plain.carry()
+
+
+def _recorded(
+    options: RunOptions,
+    environment: Mapping[str, str],
+    path: str,
+    stage: front.Stage,
+    record: Record,
+    verdict: Verdict,
+) -> int:
+    run = record.run
+    for name, where in (("stdout", run.stdout), ("stderr", run.stderr)):
+        with contextlib.suppress(OSError):
+            stage.tails[name] = TailWriter(where)
+    pulse = _pulse(record)
+    argv, made, placement = options.argv, None, cgroup.placement()
+    why_no_fence = ""
+    if options.memory is not None:
+        made, why_no_fence = fence.build(run.id, options.memory, placement)
+        prefix = fence.by_systemd(options.memory, environment) if made is None else None
+        if prefix is not None:
+            path, argv = prefix[0], (*prefix, *options.argv)
+    if made is not None:
+        placement = cgroup.Placement((made.level, *placement.levels))
+    before = scene.before(placement, options.memory, str(options.runs), environment)
+    if why_no_fence:
+        before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
+    if environment.get("KEEPFIT_DISABLE") == "1":
+        record.journal.write("agent", state="off")
+    front.become_subreaper()
+    score = front.shy_from_the_kernel()
+    ours, theirs = Link.pair()
+    judge = _fork_judge(options, record, before, stage, pulse, made, ours, theirs, verdict)
+    theirs.close()
+    carrier = front.Front(stage, record.journal, ours if judge else None, judge, made)
+    trainee = launch.trainee_environment(environment, str(run.path), pulse.address if pulse else None)
+    try:
+        carrier.start(path, argv, trainee, score)
+    except launch.CannotLaunch:
+        ours.close()
+        if made is not None:
+            made.remove()
+        shutil.rmtree(run.path, ignore_errors=True)
+        raise
+    try:
+        return carrier.carry()
+    finally:
+        if not record.kept:
+            shutil.rmtree(run.path.parent, ignore_errors=True)
+
+
+def _pulse(record: Record) -> Pulse | None:
+    try:
+        return Pulse()
+    except OSError as error:  # no memfd (an old kernel, a tight sandbox): no heartbeats, all else works
+        record.journal.write("trouble", what=f"no pulse: {error.strerror}")
+        return None
+
+
+def _fork_judge(
+    options: RunOptions,
+    record: Record,
+    before: scene.Scene,
+    stage: front.Stage,
+    pulse: Pulse | None,
+    made: fence.Fence | None,
+    ours: Link,
+    theirs: Link,
+    verdict: Verdict,
+) -> int | None:
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        record.journal.write("trouble", what=f"no judge: {error.strerror}")
+        return None
+    if pid:
+        return pid
+    try:
+        ours.close()
+        os.setsid()
+        ignore_terminal_signals()
+        # The command's ends of the pipes must not stay open here, or their end would never be seen.
+        for fd in stage.ours_to_close:
+            os.close(fd)
+        subject = _told(theirs)
+        if subject is not None:
+            judge = Judge(options, record.run, record.journal, before, theirs, pulse, made, stage.relay, parent)
+            judge.run(subject)
+            judge.say(verdict(record.run, options), verdict=True)
+            record.journal.write("end")
+            theirs.send(done=True)
+    except BaseException as error:  # noqa: BLE001 - the training goes on, whatever this was
+        _judge_failed(record, theirs, error)
+    finally:
+        os._exit(0)
+    return None
+
+
+def _judge_failed(record: Record, link: Link, error: BaseException) -> None:
+    import traceback
+
+    record.journal.write("trouble", what="the judge failed", error=traceback.format_exc())
+    link.send(say=f"keepfit: the recorder failed ({error!r}); the command is not affected")
+
+
+def _told(link: Link) -> Subject | None:
+    """Wait for the front to say whom to watch; None when it could not launch."""
+    import select
+
+    while True:
+        select.select([link.fileno()], [], [])
+        message = link.receive()
+        if message is not None and "started" in message:
+            return Subject(int(message["started"]), int(message["start"]))
+        if link.closed:
+            return None

@@ -1,0 +1,75 @@
+"""Terminals: a pseudo-terminal for the command when ours is one, raw mode while it runs, window size."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import termios
+import tty
+
+
+def is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
+
+
+def same_terminal(a: int, b: int) -> bool:
+    return is_terminal(a) and is_terminal(b) and os.fstat(a).st_rdev == os.fstat(b).st_rdev
+
+
+def copy_window_size(source: int, target: int) -> None:
+    try:
+        size = fcntl.ioctl(source, termios.TIOCGWINSZ, bytes(8))
+        fcntl.ioctl(target, termios.TIOCSWINSZ, size)
+    except OSError:
+        return
+
+
+def in_foreground(fd: int) -> bool:
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:
+        return False
+
+
+def open_pair(like: int) -> tuple[int, int]:
+    """(master, slave) with the modes and size of an existing terminal."""
+    master, slave = os.openpty()
+    os.set_inheritable(master, False)
+    os.set_inheritable(slave, False)
+    try:
+        termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(like))
+    except termios.error:
+        pass  # the defaults of a new terminal are fine
+    copy_window_size(like, slave)
+    return master, slave
+
+
+class RawMode:
+    """Our terminal in raw mode: every key goes to the command's own terminal, which makes signals of it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._saved: list[object] | None = None
+
+    @property
+    def active(self) -> bool:
+        return self._saved is not None
+
+    def enter(self) -> None:
+        if self._saved is None and in_foreground(self._fd):
+            try:
+                self._saved = termios.tcgetattr(self._fd)
+                tty.setraw(self._fd, termios.TCSANOW)
+            except termios.error:
+                self._saved = None
+
+    def leave(self) -> None:
+        if self._saved is not None:
+            try:
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, self._saved)  # type: ignore[arg-type]
+            except termios.error:
+                pass  # the terminal is gone, and its modes with it
+            self._saved = None

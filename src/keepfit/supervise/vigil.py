@@ -1,0 +1,172 @@
+"""The vigil: is the training still moving? It gathers the facts; the rule is in `conditions/process/hang`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..conditions.process.hang import Stillness, Watchfulness, assess
+from ..facts import Beat, Sample, Stall
+from ..machine import procfs
+
+DUMP_APART = 30.0  # seconds between two stack dumps that are compared
+IDLE_CPU = 0.05  # of one core: below this a tree does not compute, it waits
+
+
+@dataclass
+class _Marks:
+    """Progress counters at one moment."""
+
+    cpu: float
+    io: int
+    faults: int
+    output: int
+
+
+class Vigil:
+    """Follows one attempt. `look` is called about once a second."""
+
+    def __init__(self, pid: int, stacks: Path | None, hang_after: float | None) -> None:
+        self._pid = pid
+        self._stacks = stacks
+        self._hang_after = hang_after
+        self._signal: dict[int, int] = {}
+        self._marks: tuple[float, _Marks] | None = None
+        self._moved = 0.0
+        self._beat: Beat | None = None
+        self._dumps: list[tuple[float, str]] = []
+        self._asked: tuple[float, int] | None = None
+        self._window: list[Sample] = []
+        self.suspected = False
+
+    def armed(self, pid: int, number: int) -> None:
+        """An interpreter told which signal makes it write its stacks."""
+        self._signal[pid] = number
+
+    def beat(self, beat: Beat) -> None:
+        if self._beat is None or beat.steps > self._beat.steps or beat.phase != self._beat.phase:
+            self._dumps.clear()
+            self.suspected = False
+        self._beat = beat
+
+    def look(self, sample: Sample, doing: str, output: int) -> tuple[Watchfulness, Stall | None]:
+        now = sample.time
+        marks = _Marks(sample.cpu, sample.read_bytes + sample.write_bytes, sample.faults, output)
+        self._window = [old for old in self._window if now - old.time <= 10.0] + [sample]
+        if self._marks is None or self._progressed(now, marks):
+            self._marks = (now, marks)
+            self._moved = now
+        beat = self._beat
+        self._collect(now)
+        still = Stillness(
+            phase=beat.phase if beat else None,
+            doing=doing,
+            silent=now - (beat.time if beat else self._moved),
+            slowest=beat.slowest if beat else 0.0,
+            motionless=now - self._moved,
+            same_stacks=self._same_stacks(),
+            cpu_share=self._cpu_share(),
+            excused=self._excuse(sample.state),
+            hang_after=self._hang_after,
+        )
+        verdict, rule = assess(still)
+        if verdict != Watchfulness.FINE:
+            self._ask_for_stacks(now)
+        if verdict == Watchfulness.FINE:
+            return verdict, None
+        return verdict, self._stall(now, still, rule, sample)
+
+    def _progressed(self, now: float, marks: _Marks) -> bool:
+        assert self._marks is not None
+        then, old = self._marks
+        idle_allowance = IDLE_CPU * (now - then)
+        return (
+            marks.cpu - old.cpu > max(0.02, idle_allowance)
+            or marks.io > old.io
+            or marks.faults - old.faults > 64
+            or marks.output > old.output
+        )
+
+    def _cpu_share(self) -> float:
+        first, last = self._window[0], self._window[-1]
+        return (last.cpu - first.cpu) / (last.time - first.time) if last.time > first.time else 0.0
+
+    def _excuse(self, state: str) -> str | None:
+        if state in "Tt":
+            return "stopped"
+        pid = self._beat.pid if self._beat else self._pid
+        if procfs.traced(pid):
+            return "held by a debugger"
+        if procfs.reads_terminal(pid):
+            return "waiting at a prompt"
+        return None
+
+    # --- stacks -----------------------------------------------------------------------------------
+
+    def _file(self, pid: int) -> Path | None:
+        return self._stacks / f"{pid}.txt" if self._stacks else None
+
+    def _ask_for_stacks(self, now: float) -> None:
+        pid = self._beat.pid if self._beat else self._pid
+        number = self._signal.get(pid)
+        last = self._dumps[-1][0] if self._dumps else None
+        due = last is None or now - last >= DUMP_APART
+        if not due or self._asked is not None or number is None:
+            return
+        file = self._file(pid)
+        if file is None or not procfs.catches(pid, number):
+            return  # an unhandled signal would end it: exec'ed away, or not armed
+        try:
+            size = file.stat().st_size
+            os.kill(pid, number)
+        except OSError:
+            return
+        self._asked = (now, size)
+
+    def _collect(self, now: float) -> None:
+        if self._asked is None:
+            return
+        pid = self._beat.pid if self._beat else self._pid
+        file = self._file(pid)
+        asked, offset = self._asked
+        try:
+            text = file.read_bytes()[offset:].decode(errors="replace") if file else ""
+        except OSError:
+            text = ""
+        if text.endswith("\n") and "File" in text:
+            self._dumps.append((asked, text))
+            self._asked = None
+        elif now - asked > DUMP_APART:
+            self._asked = None
+
+    def stacks_by(self, now: float) -> str:
+        """The latest stacks; asks for them and collects what is there by now."""
+        self._collect(now)
+        if not self._dumps:
+            self._ask_for_stacks(now)
+        return self._dumps[-1][1] if self._dumps else ""
+
+    def _same_stacks(self) -> float:
+        """Seconds over which the stacks did not change at all."""
+        if len(self._dumps) < 2:
+            return 0.0
+        latest = self._dumps[-1]
+        same = [time for time, text in self._dumps if text == latest[1]]
+        return latest[0] - same[0]
+
+    def _stall(self, now: float, still: Stillness, rule: str, sample: Sample) -> Stall:
+        first = self._window[0]
+        seconds = max(0.001, sample.time - first.time)
+        return Stall(
+            time=now,
+            silent_seconds=round(still.silent, 1),
+            rule=rule,
+            stacks=self._dumps[-1][1] if self._dumps else "",
+            memory_pressure=sample.memory_pressure,
+            io_pressure=sample.io_pressure,
+            swap_in_rate=(sample.swapped_in - first.swapped_in) / seconds,
+            waiting_in=procfs.waiting_in(self._beat.pid if self._beat else self._pid),
+        )
+
+
