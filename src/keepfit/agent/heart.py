@@ -1,5 +1,6 @@
 """The agent's heartbeat: where the training is, written into the pulse without a system call."""
 
+import atexit
 import fcntl
 import mmap
 import os
@@ -32,7 +33,9 @@ def claim(address):
     if magic != wire.MAGIC or version != wire.VERSION:
         return None
     records, _ = PULSE_BEATS.scan(memory)
-    return Heart(memory, sequence=records[-1][0] if records else 0)
+    heart = Heart(memory, sequence=records[-1][0] if records else 0)
+    atexit.register(heart.enter, "end")
+    return heart
 
 
 class Heart:
@@ -44,7 +47,7 @@ class Heart:
         self._pid = os.getpid()
         self.alive = memory is not None
         self.phase = "start"
-        self.resting = "start"  # the phase to fall back to between known activities
+        self.resting = "data"  # what a script does when it does nothing that we see
         self.epoch = -1
         self.step = -1
         self.steps = 0
@@ -104,12 +107,6 @@ class Heart:
     def leave(self, before):
         if before != self.phase:
             self._set(before)
-
-    def rest(self, phase):
-        """The phase the script is in when it is in none that we see."""
-        self.resting = phase
-        if self.phase in ("start", "import"):
-            self._set(phase)
 
     def _set(self, phase):
         self.phase = phase

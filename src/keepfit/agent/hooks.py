@@ -14,11 +14,13 @@ def wrap(owner, name, around, missing):
     setattr(owner, name, replacement)
 
 
-def during(heart, phase):
-    """A wrapper that is in `phase` for as long as the wrapped call lasts."""
+def during(heart, phase, only_from):
+    """A wrapper that is in `phase` while the wrapped call lasts, if it was called in phase `only_from`."""
 
     def around(original):
         def call(*args, **kwargs):
+            if heart.phase != only_from:
+                return original(*args, **kwargs)
             before = heart.enter(phase)
             try:
                 return original(*args, **kwargs)

@@ -53,11 +53,14 @@ class _Finder:
         beating = self._heart
 
         def exec_module(module):
+            # Frameworks import each other: only the outermost import ends the phase.
+            outermost = beating.phase != "import"
             before = beating.enter("import")
             try:
                 run(module)
             finally:
-                beating.leave(before)
+                if outermost:
+                    beating.leave("data" if before == "start" else before)
             self._arrived(name, module)
 
         spec.loader.exec_module = exec_module
@@ -66,8 +69,6 @@ class _Finder:
         beating = self._heart
         version = getattr(module, "__version__", None)
         try:
-            # Whatever the script does next, it is past its imports: until told otherwise, data.
-            beating.rest("data")
             adapter = FRAMEWORKS[name]
             if adapter is not None and beating.alive:
                 from importlib import import_module

@@ -15,7 +15,7 @@ from ..facts import (
     Verdict,
     Where,
 )
-from .catalogue import Condition, Diagnosis, all_conditions
+from .catalogue import BARE, Condition, Diagnosis, all_conditions
 from .log_text import last_traceback
 
 # At most this many lines of evidence are worth a person's attention.
@@ -72,8 +72,8 @@ def diagnose(attempt: Attempt, conditions: tuple[Condition, ...]) -> tuple[Condi
         if found is not None:
             rank = CONFIDENCE.index(found.confidence)
             answers.append((condition.specificity, rank, condition.code, condition, found))
-    # A weak specific answer does not beat a sure general one: `possible` steps one class back.
-    answers.sort(key=lambda a: (a[0] + (10 if a[1] >= 2 and a[0] < 5 else 0), a[1], a[2]))
+    # A weak specific answer does not beat a sure general one: what is only possible competes with the bare facts.
+    answers.sort(key=lambda answer: (answer[0] if answer[1] < 2 else BARE, *answer[1:3]))
     _, _, _, condition, found = answers[0]
     return condition, found
 

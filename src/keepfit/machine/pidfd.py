@@ -5,8 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import time
 
 from ..facts import Exit
+from .procfs import read_bytes
 
 # struct pidfd_info of linux/pidfd.h, version 0: mask, cgroupid, eleven ids, exit_code.
 _INFO = struct.Struct("=QQ" + "I" * 11 + "i")
@@ -31,7 +33,7 @@ def decode(wait_status: int) -> Exit:
 
 
 def exit_of(fd: int) -> Exit | None:
-    """How a process that is not our child ended, where the kernel tells (6.15 and later)."""
+    """How a process that is not our child ended: told by the kernel (6.15 and later) once it was reaped."""
     request = bytearray(_SIZE)
     _INFO.pack_into(request, 0, _EXIT, 0, *([0] * 12))
     try:
@@ -40,3 +42,22 @@ def exit_of(fd: int) -> Exit | None:
         return None
     values = _INFO.unpack(request)
     return decode(values[-1]) if values[0] & _EXIT else None
+
+
+def exit_of_zombie(pid: int, proc: str = "/proc") -> Exit | None:
+    """The same while nobody has reaped it yet: the last field of its stat, where we may read it."""
+    text = read_bytes(f"{proc}/{pid}/stat")
+    fields = text.rpartition(b")")[2].split() if text else []
+    if len(fields) < 50 or fields[0] != b"Z" or not fields[49].isdigit():
+        return None
+    return decode(int(fields[49]))
+
+
+def exit_soon(fd: int | None, pid: int, seconds: float = 1.0) -> Exit | None:
+    """Ask both ways until one answers: between death and reaping neither may."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = exit_of_zombie(pid) or (exit_of(fd) if fd is not None else None)
+        if found is not None or time.monotonic() >= deadline:
+            return found
+        time.sleep(0.005)

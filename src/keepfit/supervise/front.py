@@ -341,25 +341,5 @@ class Front:
             os.killpg(self._pid, signal.SIGCONT)
 
 
-def become_subreaper() -> None:
-    """Orphans of the command come to us instead of to init, so that the tree stays whole."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def shy_from_the_kernel() -> int | None:
-    """Lower our own chance of being the kernel's victim; returns the score the command shall keep."""
-    try:
-        with open("/proc/self/oom_score_adj") as file:
-            before = int(file.read())
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write(str(max(-1000, min(before, -900))))
-        return before
-    except (OSError, ValueError):
-        return None  # not allowed: an ordinary user may only raise it
-
-
 def complain(text: str) -> None:
     print(f"keepfit: {text}", file=sys.stderr, flush=True)

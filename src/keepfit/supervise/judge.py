@@ -196,7 +196,7 @@ class Judge:
         )
         if not gone:
             return
-        known = pidfd.exit_of(self._pidfd) if self._pidfd is not None else None
+        known = pidfd.exit_soon(self._pidfd, self._subject.pid)
         self._exit = known or Exit()
         self._journal.write("exit", seen_by="judge", **as_json(self._exit))
         if known is None:

@@ -18,7 +18,7 @@ from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..blackbox.tail import TailWriter
 from ..machine import cgroup, procfs
-from . import fence, front, launch, scene
+from . import fence, front, launch, posture, scene
 from .judge import Judge, Subject, ignore_terminal_signals
 from .link import Link
 from .options import RunOptions
@@ -121,8 +121,8 @@ def _recorded(
         before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
     if environment.get("KEEPFIT_DISABLE") == "1":
         record.journal.write("agent", state="off")
-    front.become_subreaper()
-    score = front.shy_from_the_kernel()
+    posture.become_subreaper()
+    score = posture.shy_from_the_kernel()
     ours, theirs = Link.pair()
     judge = _fork_judge(options, record, before, stage, pulse, made, ours, theirs, verdict)
     theirs.close()
@@ -173,6 +173,7 @@ def _fork_judge(
     try:
         ours.close()
         os.setsid()
+        posture.be_called("keepfit-judge")
         ignore_terminal_signals()
         # The command's ends of the pipes must not stay open here, or their end would never be seen.
         for fd in stage.ours_to_close:

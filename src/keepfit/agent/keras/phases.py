@@ -30,11 +30,11 @@ def install(keras, heart):
             wrap(owner, "_maybe_symbolic_build", _building(heart), missing)
         if "train_on_batch" in vars(owner):
             wrap(owner, "train_on_batch", _train_on_batch(heart), missing)
-    wrap(trainer, "compile", during(heart, "build"), missing)
+    wrap(trainer, "compile", during(heart, "build", only_from="data"), missing)
     layer = import_module(source + "layers.layer").Layer
-    wrap(layer, "add_weight", during(heart, "build"), missing)
+    wrap(layer, "add_weight", during(heart, "build", only_from="data"), missing)
     functional = import_module(source + "models.functional").Functional
-    wrap(functional, "__init__", during(heart, "build"), missing)
+    wrap(functional, "__init__", during(heart, "build", only_from="data"), missing)
     saving = import_module(source + "saving.saving_api")
     for name in ("save_model", "save_weights"):
         wrap(saving, name, _saving(heart), missing)
@@ -184,7 +184,6 @@ def _eager():
 def _train_begin(heart):
     def around(original):
         def on_train_begin(self, logs=None):
-            heart.resting = "data"
             heart.enter("train")
             heart.doing("callback")
             original(self, logs)

@@ -1,0 +1,32 @@
+"""Shared fixtures, and the rule that a test which cannot run here says so by name, with the reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from . import stage
+
+
+@cache
+def reason(need: str) -> str | None:
+    return stage.WHY_NOT[need]()
+
+
+@pytest.fixture
+def needs():
+    """`needs("cgroup", "tensorflow")`: skip, with the reason, where this machine lacks something."""
+
+    def check(*names: str) -> None:
+        for name in names:
+            if why_not := reason(name):
+                pytest.skip(f"needs {name}: {why_not}")
+
+    return check
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    return tmp_path / "runs"

@@ -1,0 +1,265 @@
+"""Real settings for victims: cgroups, tiny file systems, terminals, bystanders. Each is removed after use."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+VICTIMS = Path(__file__).parent / "victims"
+KEEPFIT = [sys.executable, "-m", "keepfit"]
+MIB = 1 << 20
+
+
+# --- what this machine allows -----------------------------------------------------------------------
+
+
+def own_memory_cgroup() -> str | None:
+    """Directory of our own memory cgroup (v1 or v2), or None."""
+    from keepfit.machine import cgroup
+
+    own = cgroup.placement().own
+    return own.directory if own else None
+
+
+def why_no_cgroup() -> str | None:
+    """None where a child memory cgroup with a limit can be made, else the reason."""
+    own = own_memory_cgroup()
+    if own is None:
+        return "no memory cgroup is mounted"
+    try:
+        with memory_cgroup(64 * MIB):
+            return None
+    except OSError as error:
+        return f"no memory cgroup can be made below {own}: {error.strerror}"
+
+
+def why_no_tensorflow() -> str | None:
+    import importlib.util
+
+    return None if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed"
+
+
+def why_no_mounts() -> str | None:
+    if os.getuid() != 0:
+        return "mounting needs root"
+    done = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
+    return None if done.returncode == 0 else "mount namespaces are not permitted here"
+
+
+def why_no_throttle() -> str | None:
+    if os.getuid() != 0 or not shutil.which("losetup"):
+        return "a loop device needs root and losetup"
+    if not os.path.isdir("/sys/fs/cgroup/blkio"):
+        return "no blkio cgroup (v1) is mounted"
+    return None
+
+
+WHY_NOT = {
+    "cgroup": why_no_cgroup,
+    "tensorflow": why_no_tensorflow,
+    "mounts": why_no_mounts,
+    "throttle": why_no_throttle,
+}
+
+
+# --- settings ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def memory_cgroup(limit: int, below: str | None = None) -> Iterator[str]:
+    """A child memory cgroup with a limit; removed with whatever is still in it moved away."""
+    parent = below or own_memory_cgroup()
+    assert parent is not None
+    directory = os.path.join(parent, f"keepfit-test-{uuid.uuid4().hex[:8]}")
+    os.mkdir(directory)
+    try:
+        v1 = os.path.exists(os.path.join(directory, "memory.limit_in_bytes"))
+        name = "memory.limit_in_bytes" if v1 else "memory.max"
+        Path(directory, name).write_text(str(limit))
+        yield directory
+    finally:
+        with contextlib.suppress(OSError):
+            for pid in Path(directory, "cgroup.procs").read_text().split():
+                with contextlib.suppress(OSError):
+                    os.kill(int(pid), signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                os.rmdir(directory)
+                break
+            except OSError:
+                select.select([], [], [], 0.05)
+
+
+def entering(directory: str) -> list[str]:
+    """A command prefix that steps into a cgroup first."""
+    return ["sh", "-c", f'echo 0 > "{directory}/cgroup.procs" && exec "$@"', "sh"]
+
+
+@contextlib.contextmanager
+def small_file_system(path: Path, size: str) -> Iterator[Path]:
+    path.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=False)
+
+
+def with_small_shm(size: str) -> list[str]:
+    """A command prefix that has a tiny /dev/shm of its own."""
+    script = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
+    return ["unshare", "-m", "sh", "-c", script, "sh"]
+
+
+@contextlib.contextmanager
+def throttled_device(directory: Path, size: int, bytes_per_second: int) -> Iterator[tuple[str, list[str]]]:
+    """A loop device, and a prefix that steps into a blkio cgroup which reads it at a trickle."""
+    backing = directory / "device.img"
+    with open(backing, "wb") as file:
+        file.truncate(size)
+    device = subprocess.run(
+        ["losetup", "--find", "--show", str(backing)], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    group = f"/sys/fs/cgroup/blkio/keepfit-test-{uuid.uuid4().hex[:8]}"
+    try:
+        os.mkdir(group)
+        number = os.stat(device).st_rdev
+        rule = f"{os.major(number)}:{os.minor(number)} {bytes_per_second}"
+        Path(group, "blkio.throttle.read_bps_device").write_text(rule)
+        yield device, entering(group)
+    finally:
+        with contextlib.suppress(OSError):
+            Path(group, "blkio.throttle.read_bps_device").write_text(f"{os.major(number)}:{os.minor(number)} 0")
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                os.rmdir(group)
+                break
+            except OSError:
+                select.select([], [], [], 0.05)
+        subprocess.run(["losetup", "-d", device], check=False)
+
+
+# --- running keepfit ---------------------------------------------------------------------------------
+
+
+def clean_environment(runs: Path, **more: str) -> dict[str, str]:
+    """Ours, without what would hide a fault: PYTHONUNBUFFERED must be keepfit's own doing."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("KEEPFIT_")}
+    environment.pop("PYTHONUNBUFFERED", None)
+    return {**environment, "KEEPFIT_RUNS": str(runs), "TF_CPP_MIN_LOG_LEVEL": "2", **more}
+
+
+@dataclass
+class Outcome:
+    """What came of one supervised run."""
+
+    status: int
+    stdout: str
+    stderr: str
+    runs: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def why(self, run: str = "latest") -> dict[str, Any]:
+        return keepfit_json(self.runs, "why", run)
+
+    @property
+    def directory(self) -> Path:
+        return sorted(path for path in self.runs.iterdir() if path.is_dir())[-1]
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        from keepfit.blackbox import journal
+
+        events, _ = journal.read(str(self.directory / "journal.jsonl"))
+        return [event for event in events if event["event"] == name]
+
+
+def keepfit_json(runs: Path, *words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [*KEEPFIT, *words, "--json"], capture_output=True, text=True, env=clean_environment(runs), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def victim(name: str, *args: str) -> list[str]:
+    path = str(VICTIMS / name)
+    return [path, *args] if name.endswith(".sh") else [sys.executable, path, *args]
+
+
+def start(
+    runs: Path, command: Sequence[str], options: Sequence[str] = (), prefix: Sequence[str] = (), **more: str
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*prefix, *KEEPFIT, "run", *options, "--", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=clean_environment(runs, **more),
+        start_new_session=True,
+    )
+
+
+def wait_for_output(process: subprocess.Popen[bytes], word: bytes, seconds: float = 60.0) -> bytes:
+    """Everything printed up to and including the word."""
+    assert process.stdout is not None
+    fd, seen, deadline = process.stdout.fileno(), b"", time.monotonic() + seconds
+    while word not in seen:
+        left = deadline - time.monotonic()
+        assert left > 0, f"{word!r} did not come within {seconds} s; seen: {seen[-500:]!r}"
+        if select.select([fd], [], [], left)[0]:
+            chunk = os.read(fd, 65536)
+            assert chunk, f"the output ended before {word!r}; seen: {seen[-500:]!r}"
+            seen += chunk
+    return seen
+
+
+def finish(process: subprocess.Popen[bytes], runs: Path, seen: bytes = b"", seconds: float = 120.0) -> Outcome:
+    out, err = process.communicate(timeout=seconds)
+    return Outcome(process.returncode, (seen + out).decode(errors="replace"), err.decode(errors="replace"), runs)
+
+
+def run(
+    runs: Path, command: Sequence[str], options: Sequence[str] = (), prefix: Sequence[str] = (), **more: str
+) -> Outcome:
+    return finish(start(runs, command, options, prefix, **more), runs)
+
+
+def command_pid(runs: Path, seconds: float = 10.0) -> int:
+    """The pid of the command of the newest run, once it has been launched."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            directory = sorted(path for path in runs.iterdir() if path.is_dir())[-1]
+            for line in (directory / "journal.jsonl").read_text().splitlines():
+                event = json.loads(line)
+                if event["event"] == "attempt":
+                    return int(event["pid"])
+        select.select([], [], [], 0.02)
+    raise AssertionError("the command was not launched")
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_until(condition: Any, seconds: float = 20.0, what: str = "the condition") -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come within {seconds} s"
+        select.select([], [], [], 0.02)

@@ -1,0 +1,3 @@
+"""Does its work and ends."""
+
+print("all is well")
