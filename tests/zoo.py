@@ -150,12 +150,23 @@ ZOO: tuple[Victim, ...] = (
         Expected("allocation_failed", SURE, status=1),
         needs=TF,
     ),
-    Victim("shm_full", "shm_fills.py", Expected("shm_full", SURE, status=135), setting="shm:8m", needs=("mounts",)),
-    # --- healthy near-misses of memory --------------------------------------------------------------------
     Victim(
-        "shares_with_workers", "shares_with_workers.py", finished(), options=("--memory", "2GiB"), quiet=True
+        "shm_full",
+        "shm_fills.py",
+        Expected("shm_full", SURE, status=135),
+        setting="shm:8m",
+        needs=("mounts",),
     ),
-    Victim("near_the_budget", "eats.py", finished(), args=("380", "1"), options=("--memory", "400MiB"), quiet=True),
+    # --- healthy near-misses of memory --------------------------------------------------------------------
+    Victim("shares_with_workers", "shares_with_workers.py", finished(), options=("--memory", "2GiB"), quiet=True),
+    Victim(
+        "near_the_budget",
+        "eats.py",
+        finished(),
+        args=("380", "1"),
+        options=("--memory", "400MiB"),
+        quiet=True,
+    ),
     Victim(
         "streams_large_file",
         "streams_file.py",
@@ -175,7 +186,11 @@ ZOO: tuple[Victim, ...] = (
     ),
     # --- disks, files, threads ------------------------------------------------------------------------
     Victim(
-        "disk_full", "disk_fills.py", Expected("disk_full", status=1, where={"line": 8}), args=("{tmpfs:4m}",), needs=("mounts",)
+        "disk_full",
+        "disk_fills.py",
+        Expected("disk_full", status=1, where={"line": 8}),
+        args=("{tmpfs:4m}",),
+        needs=("mounts",),
     ),
     Victim("disk_large_enough", "disk_fills.py", finished(), args=("{tmpfs:80m}",), needs=("mounts",)),
     Victim("too_many_files", "opens_too_many_files.py", Expected("too_many_files", status=1)),
@@ -189,9 +204,7 @@ ZOO: tuple[Victim, ...] = (
     Victim("aborts", "aborts.py", Expected("abort", status=134)),
     Victim("illegal_instruction", "illegal_instruction.py", Expected("illegal_instruction", status=132)),
     Victim("bus_error", "bus_error.py", Expected("bus_error", status=135)),
-    Victim(
-        "terminated", "killed_by_bystander.py", Expected("terminated", status=143), bystander=signal.SIGTERM
-    ),
+    Victim("terminated", "killed_by_bystander.py", Expected("terminated", status=143), bystander=signal.SIGTERM),
     Victim(
         "terminated_through_keepfit",
         "killed_by_bystander.py",
@@ -208,7 +221,11 @@ ZOO: tuple[Victim, ...] = (
     ),
     Victim("cpu_time_limit", "cpu_limit.py", Expected("time_limit", status=152)),
     Victim(
-        "preempted", "preempted.py", Expected("preempted", ("likely",), status=143), bystander=signal.SIGTERM, to="keepfit"
+        "preempted",
+        "preempted.py",
+        Expected("preempted", ("likely",), status=143),
+        bystander=signal.SIGTERM,
+        to="keepfit",
     ),
     Victim(
         "slurm_time_limit",
@@ -251,7 +268,12 @@ ZOO: tuple[Victim, ...] = (
         needs=("throttle",),
     ),
     Victim(
-        "slow_device", "reads_device.py", finished(), args=("{device:8:4000000}", "8"), needs=("throttle",), quiet=True
+        "slow_device",
+        "reads_device.py",
+        finished(),
+        args=("{device:8:4000000}", "8"),
+        needs=("throttle",),
+        quiet=True,
     ),
     Victim("slow_first_step", "slow_first_step.py", finished(), needs=TF, quiet=True),
     Victim("long_validation", "long_validation.py", finished(), needs=TF, quiet=True),
@@ -288,9 +310,7 @@ def setting(victim: Victim, scratch: Path) -> Iterator[tuple[list[str], list[str
                 arg = str(stack.enter_context(stage.small_file_system(scratch / "small", value)))
             elif what == "device":
                 size, _, rate = value.partition(":")
-                device, into = stack.enter_context(
-                    stage.throttled_device(scratch, int(size) * MIB, int(rate))
-                )
+                device, into = stack.enter_context(stage.throttled_device(scratch, int(size) * MIB, int(rate)))
                 prefix, arg = into, device
             args.append(arg)
         yield prefix, args
@@ -319,7 +339,11 @@ def complaints(victim: Victim, outcome: stage.Outcome) -> list[str]:
         wrong.append(f"confidence {verdict['confidence']}, expected {'/'.join(expected.confidence)}")
     if expected.status is not None and outcome.status != expected.status:
         wrong.append(f"exit status {outcome.status}, expected {expected.status}")
-    wrong += [f"root {root} is missing from {verdict['because']}" for root in expected.because if root not in verdict["because"]]
+    wrong += [
+        f"root {root} is missing from {verdict['because']}"
+        for root in expected.because
+        if root not in verdict["because"]
+    ]
     wrong += [f"root {root} must not be named" for root in expected.never if root in verdict["because"]]
     for name, value in expected.where.items():
         if verdict["where"][name] != value:

@@ -1,3 +1,3 @@
 """Imports what is not installed."""
 
-import a_package_nobody_has  # noqa
+import a_package_nobody_has

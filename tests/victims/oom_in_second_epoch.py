@@ -9,7 +9,7 @@ class Hoarder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         if self.model.optimizer.iterations.numpy() > 12:
-            self.held.append(np.ones((64 << 20,), dtype="uint8"))
+            self.held.append(np.ones((256 << 20,), dtype="uint8"))
 
 
 x = np.random.rand(256, 16).astype("float32")

@@ -1,5 +1,7 @@
 """The agent's start in a fresh interpreter: arm the lifeline, wait for a framework, cost nothing else."""
 
+from __future__ import annotations
+
 import os
 import sys
 
@@ -15,11 +17,11 @@ _WORKERS = (
 )
 
 
-def is_worker(command_line):
+def is_worker(command_line: str) -> bool:
     return any(mark in command_line for mark in _WORKERS)
 
 
-def start(record):
+def start(record: str) -> None:
     """Called once, from sitecustomize, before the user's first line."""
     with open("/proc/self/cmdline", "rb") as file:
         command_line = file.read().replace(b"\0", b" ").decode("utf-8", "replace")

@@ -1,10 +1,13 @@
 """The agent's heartbeat: where the training is, written into the pulse without a system call."""
 
+from __future__ import annotations
+
 import atexit
 import fcntl
 import mmap
 import os
 import time
+from typing import Any
 
 from ..blackbox import wire
 from ..blackbox.wire import PULSE_BEATS
@@ -14,7 +17,7 @@ _DOING = {name: number for number, name in enumerate(wire.DOING)}
 NAN = float("nan")
 
 
-def claim(address):
+def claim(address: str) -> Heart | None:
     """The one heart of this run, or None when another process of the tree already has it.
 
     The claim is a record lock on the pulse: it ends with the process, however it ends.
@@ -41,8 +44,8 @@ def claim(address):
 class Heart:
     """Phase, epoch, step and what it is doing. Every method is cheap and none of them raises."""
 
-    def __init__(self, memory, sequence=0):
-        self._memory = memory
+    def __init__(self, memory: mmap.mmap | None, sequence: int = 0) -> None:
+        self._memory: Any = memory
         self._sequence = sequence
         self._pid = os.getpid()
         self.alive = memory is not None
@@ -56,21 +59,21 @@ class Heart:
         self.slowest = 0.0
         self._doing = 0
         self.in_fit = False  # inside a Keras loop, which tells its own steps
-        self.loop = None  # the hand-written loop, where TensorFlow is there
+        self.loop: Any = None  # the hand-written loop, where TensorFlow is there
         self._traced = 0.0  # seconds spent tracing since the step began: not the step's own
-        self._began = None
+        self._began: float | None = None
         if self.alive:
             os.register_at_fork(after_in_child=self._silence)
 
     @classmethod
-    def silent(cls):
+    def silent(cls) -> Heart:
         """A heart that says nothing: the adapters need not ask whether there is one."""
         return cls(None)
 
-    def _silence(self):
+    def _silence(self) -> None:
         self.alive = False
 
-    def beat(self):
+    def beat(self) -> None:
         if not self.alive:
             return
         self._sequence += 1
@@ -92,45 +95,45 @@ class Heart:
         start = PULSE_BEATS.position(self._sequence)
         self._memory[start : start + PULSE_BEATS.size] = record
 
-    def doing(self, what):
+    def doing(self, what: str) -> None:
         """Between beats a single byte says what is going on (a callback, filling a buffer, …)."""
         if self.alive:
             self._doing = self._memory[wire.PULSE_DOING] = _DOING[what]
 
-    def enter(self, phase):
+    def enter(self, phase: str) -> str:
         """Go into a phase; hand what this returns to `leave`."""
         before = self.phase
         if phase != before:
             self._set(phase)
         return before
 
-    def leave(self, before):
+    def leave(self, before: str) -> None:
         if before != self.phase:
             self._set(before)
 
-    def _set(self, phase):
+    def _set(self, phase: str) -> None:
         self.phase = phase
         if self.alive:
             self._memory[wire.PULSE_PHASE] = _PHASE[phase]
             self.beat()
 
-    def step_began(self, step):
+    def step_began(self, step: int) -> None:
         """One beat a step, at its beginning: the step named is the one in progress."""
         self.step = step
         self._began = time.monotonic()
         self._traced = 0.0
         self.beat()
 
-    def step_ended(self, count=1):
+    def step_ended(self, count: int = 1) -> None:
         if self._began is not None:
             self.slowest = max(self.slowest, time.monotonic() - self._began - self._traced)
             self._began = None
         self.steps += count
 
-    def traced(self, seconds):
+    def traced(self, seconds: float) -> None:
         self._traced += seconds
 
-    def between(self):
+    def between(self) -> None:
         """Out of any loop we know: nothing that happens now is a hang of the training."""
         self.doing("between")
         self.leave(self.resting)

@@ -4,6 +4,8 @@ Nothing of the user's is replaced: faulthandler writes to a file of ours only wh
 enabled it, and the exception is read at exit from where Python itself leaves it.
 """
 
+from __future__ import annotations
+
 import atexit
 import faulthandler
 import linecache
@@ -11,6 +13,10 @@ import os
 import signal
 import sys
 import sysconfig
+from types import TracebackType
+from typing import Any
+
+from ..blackbox.journal import JournalWriter
 
 MAX_STACK_FILES = 32
 MAX_MESSAGE = 2000
@@ -22,14 +28,14 @@ _LIBRARY = tuple(
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def arm(record, journal):
+def arm(record: str, journal: JournalWriter) -> int | None:
     """Returns the signal that makes this process write its stacks into the record, or None."""
     atexit.register(_last_words, os.getpid(), journal)
     folder = os.path.join(record, "stacks")
     try:
         if len(os.listdir(folder)) >= MAX_STACK_FILES:
             return None
-        file = open(os.path.join(folder, "%d.txt" % os.getpid()), "w")
+        file = open(os.path.join(folder, f"{os.getpid()}.txt"), "w")  # noqa: SIM115 - for the process' whole life
     except OSError:
         return None
     if not faulthandler.is_enabled():
@@ -42,7 +48,7 @@ def arm(record, journal):
     return int(number)
 
 
-def _last_words(pid, journal):
+def _last_words(pid: int, journal: JournalWriter) -> None:
     if os.getpid() != pid:
         return  # a forked child that exits through Python's own exit
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
@@ -51,7 +57,7 @@ def _last_words(pid, journal):
     journal.write("agent", state="ended", pid=pid, error=error is not None)
 
 
-def describe(error):
+def describe(error: BaseException) -> dict[str, Any]:
     """An exception in plain words: type, message, the user's own frame, what it was raised from."""
     try:
         message = str(error)[:MAX_MESSAGE]
@@ -68,25 +74,26 @@ def describe(error):
     }
 
 
-def _type_name(kind):
+def _type_name(kind: type) -> str:
     module = kind.__module__
-    return kind.__qualname__ if module in ("builtins", "__main__") else "%s.%s" % (module, kind.__qualname__)
+    return kind.__qualname__ if module in ("builtins", "__main__") else f"{module}.{kind.__qualname__}"
 
 
-def _raised_from(error):
-    found = []
+def _raised_from(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
     seen = {id(error)}
     while len(found) < 8:
         hidden = getattr(error, "__suppress_context__", False)
-        error = error.__cause__ or (None if hidden else error.__context__)
-        if error is None or id(error) in seen:
+        source = error.__cause__ or (None if hidden else error.__context__)
+        if source is None or id(source) in seen:
             break
+        error = source
         seen.add(id(error))
         found.append(error)
     return found
 
 
-def own_frame(traceback):
+def own_frame(traceback: TracebackType | None) -> dict[str, Any] | None:
     """The innermost frame that is neither the library's nor ours; else the innermost of all."""
     chosen = last = None
     while traceback is not None:
@@ -95,13 +102,14 @@ def own_frame(traceback):
         if is_users(code.co_filename):
             chosen = last
         traceback = traceback.tb_next
-    if chosen is None and last is None:
+    best = chosen or last
+    if best is None:
         return None
-    file, line, function = chosen or last
+    file, line, function = best
     return {"file": file, "line": line, "function": function, "code": linecache.getline(file, line).strip()}
 
 
-def is_users(path):
+def is_users(path: str) -> bool:
     if path.startswith("<"):
         return False
     path = os.path.realpath(path)

@@ -1,29 +1,44 @@
 """Waiting for a framework: an import hook that does nothing until one of a few names is imported."""
 
+from __future__ import annotations
+
 import os
 import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
+from ..blackbox.journal import JournalWriter
 from . import heart
 
 # What to do once the named framework has been imported: module below this package, loaded late.
-FRAMEWORKS = {"tensorflow": ".tensorflow.phases", "keras": ".keras.phases", "torch": None, "jax": None}
+FRAMEWORKS: dict[str, str | None] = {
+    "tensorflow": ".tensorflow.phases",
+    "keras": ".keras.phases",
+    "torch": None,
+    "jax": None,
+}
 
 
-def listen(journal, pulse):
+def listen(journal: JournalWriter, pulse: str) -> None:
     sys.meta_path.insert(0, _Finder(journal, pulse))
 
 
 class _Finder:
     """Sees every import first, answers none, and follows the few it is interested in."""
 
-    def __init__(self, journal, pulse):
+    def __init__(self, journal: JournalWriter, pulse: str) -> None:
         self._journal = journal
         self._pulse = pulse
-        self._following = set()
-        self._heart = None
+        self._following: set[str] = set()
+        self._heart = heart.Heart.silent()
+        self._asked = False
         self._pid = os.getpid()
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name not in FRAMEWORKS or name in self._following or os.getpid() != self._pid:
             return None
         self._following.add(name)
@@ -36,23 +51,24 @@ class _Finder:
             self._failed(name, error)
             return None
 
-    def _find(self, name, path):
+    def _find(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             if finder is not self and hasattr(finder, "find_spec"):
-                spec = finder.find_spec(name, path, None)
+                spec: ModuleSpec | None = finder.find_spec(name, path, None)
                 if spec is not None:
                     return spec
         return None
 
-    def _follow(self, name, spec):
+    def _follow(self, name: str, spec: ModuleSpec) -> None:
         run = getattr(spec.loader, "exec_module", None)
         if run is None:
             return
-        if self._heart is None:
-            self._heart = heart.claim(self._pulse) or heart.Heart.silent()
+        if not self._asked:
+            self._asked = True
+            self._heart = heart.claim(self._pulse) or self._heart
         beating = self._heart
 
-        def exec_module(module):
+        def exec_module(module: ModuleType) -> None:
             # Frameworks import each other: only the outermost import ends the phase.
             outermost = beating.phase != "import"
             before = beating.enter("import")
@@ -63,9 +79,10 @@ class _Finder:
                     beating.leave("data" if before == "start" else before)
             self._arrived(name, module)
 
-        spec.loader.exec_module = exec_module
+        loader: Any = spec.loader  # this one instance: its type, which others look at, stays what it was
+        loader.exec_module = exec_module
 
-    def _arrived(self, name, module):
+    def _arrived(self, name: str, module: ModuleType) -> None:
         beating = self._heart
         version = getattr(module, "__version__", None)
         try:
@@ -82,7 +99,7 @@ class _Finder:
         except Exception as error:
             self._failed(name, error)
 
-    def _failed(self, name, error):
+    def _failed(self, name: str, error: Exception) -> None:
         from .lifeline import describe
 
         self._journal.write("agent", state="failed", framework=name, error=describe(error))

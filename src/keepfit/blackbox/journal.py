@@ -4,9 +4,12 @@ Standard library only: the agent imports this too. A line is written by one `wri
 opened for appending, so two writers never mix; a torn last line is tolerated by the reader.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
+from typing import Any
 
 VERSION = 1
 
@@ -14,16 +17,16 @@ VERSION = 1
 class JournalWriter:
     """Appends events. It never raises: a journal that cannot be written must not stop a training."""
 
-    def __init__(self, path):
-        self.failure = None
+    def __init__(self, path: str) -> None:
+        self.failure: str | None = None
+        self._fd: int | None = None
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._fd = os.open(path, flags, 0o600)
         except OSError as error:
-            self._fd = None
             self.failure = error.strerror
 
-    def write(self, event, **details):
+    def write(self, event: str, **details: Any) -> None:
         """One event. `t` is the wall clock (for people), `m` the monotonic one (for arithmetic)."""
         if self._fd is None:
             return
@@ -33,13 +36,13 @@ class JournalWriter:
         except (OSError, ValueError) as error:
             self.failure = str(error)
 
-    def close(self):
+    def close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
 
-def read(path, limit=64 << 20):
+def read(path: str, limit: int = 64 << 20) -> tuple[list[dict[str, Any]], list[str]]:
     """(events, lost): every readable line, and in words what could not be read. Never raises."""
     try:
         with open(path, "rb") as file:
@@ -47,7 +50,7 @@ def read(path, limit=64 << 20):
     except FileNotFoundError:
         return [], ["there is no journal"]
     except OSError as error:
-        return [], ["the journal cannot be read (%s)" % error.strerror]
+        return [], [f"the journal cannot be read ({error.strerror})"]
     events = []
     damaged = 0
     for line in content.split(b"\n"):
@@ -65,5 +68,5 @@ def read(path, limit=64 << 20):
             events.append(event)
         else:
             damaged += 1
-    lost = ["%d unreadable journal line%s skipped" % (damaged, "s" * (damaged > 1))] if damaged else []
+    lost = [f"{damaged} unreadable journal line{'s' * (damaged > 1)} skipped"] if damaged else []
     return events, lost

@@ -40,7 +40,7 @@ class Pulse:
 
     def new_records(self) -> list[tuple[int, bytes]]:
         """Records written since the last call, raw, oldest first."""
-        found = []
+        found: list[tuple[int, bytes]] = []
         while True:
             sequence = self._seen + 1
             record = self._record(PULSE_BEATS.position(sequence))

@@ -86,7 +86,12 @@ def _supervisor_alive(head: Event) -> bool:
 
 
 def _attempt(
-    run: RunDirectory, head: Event, start: Event, own: list[dict[str, Any]], content: ring.RingContent, last: bool
+    run: RunDirectory,
+    head: Event,
+    start: Event,
+    own: list[dict[str, Any]],
+    content: ring.RingContent,
+    last: bool,
 ) -> Attempt:
     def first(name: str) -> Event:
         return next((e for e in own if e["event"] == name), {})
@@ -99,9 +104,7 @@ def _attempt(
     ended = exit_event.get("m")
     until = ended if ended is not None else float("inf")
     pid = int(start.get("pid") or 0)
-    alive = last and not exit_event and procfs.same_process(
-        pid, int(start.get("start") or 0), str(head.get("boot"))
-    )
+    alive = last and not exit_event and procfs.same_process(pid, int(start.get("start") or 0), str(head.get("boot")))
     lacked = [str(word) for event in (scene, deathbed) for word in event.get("lacked") or ()]
     if not exit_event and not alive:
         lacked.append("exit status: the supervisor died before the command did")

@@ -34,7 +34,7 @@ def surplus(sizes: Sequence[tuple[str, int]], policy: Policy) -> list[str]:
     """Ids to remove, given (id, bytes) oldest first. The newest is always kept."""
     kept = 0
     total = 0
-    removed = []
+    removed: list[str] = []
     for run, size in reversed(sizes):
         fits = kept < policy.runs and total + size <= policy.bytes
         if kept == 0 or (fits and not removed):

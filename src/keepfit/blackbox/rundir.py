@@ -1,9 +1,9 @@
 """The run directory: one per run, mode 0700, holding all that is known about it.
 
-    journal.jsonl   events, findings, attempts
-    ring            samples and heartbeats
-    stdout, stderr  the last 256 KiB of each
-    stacks/         Python stacks of a hang or a fatal signal
+journal.jsonl   events, findings, attempts
+ring            samples and heartbeats
+stdout, stderr  the last 256 KiB of each
+stacks/         Python stacks of a hang or a fatal signal
 """
 
 from __future__ import annotations

@@ -4,8 +4,12 @@ A lane is a circle of fixed-size records. Every record carries its sequence numb
 checksum, so that a reader finds the order without a head pointer and skips what was torn.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
+from collections.abc import Sequence
+from typing import Any
 
 VERSION = 1
 MAGIC = b"KEEPFIT\x00"
@@ -21,7 +25,7 @@ _CRC = struct.Struct("<I")
 class Lane:
     """The geometry of one lane inside a buffer or file."""
 
-    def __init__(self, name, offset, count, fields):
+    def __init__(self, name: str, offset: int, count: int, fields: str) -> None:
         self.name = name
         self.offset = offset
         self.count = count
@@ -29,17 +33,17 @@ class Lane:
         self.size = _HEAD.size + self.body.size + _CRC.size
 
     @property
-    def end(self):
+    def end(self) -> int:
         return self.offset + self.size * self.count
 
-    def position(self, sequence):
+    def position(self, sequence: int) -> int:
         return self.offset + (sequence % self.count) * self.size
 
-    def encode(self, sequence, time, values):
+    def encode(self, sequence: int, time: float, values: Sequence[Any]) -> bytes:
         record = _HEAD.pack(sequence, time) + self.body.pack(*values)
         return record + _CRC.pack(zlib.crc32(record))
 
-    def decode(self, record):
+    def decode(self, record: bytes) -> tuple[int, float, tuple[Any, ...]] | None:
         """(sequence, time, values), or None for a record that is torn, damaged or was never written."""
         if len(record) != self.size:
             return None
@@ -52,7 +56,7 @@ class Lane:
             return None
         return sequence, time, self.body.unpack_from(inner, _HEAD.size)
 
-    def scan(self, buffer):
+    def scan(self, buffer: Any) -> tuple[list[tuple[int, float, tuple[Any, ...]]], int]:
         """All records of this lane that are whole, oldest first, and how many were damaged."""
         found = []
         damaged = 0

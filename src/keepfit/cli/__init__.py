@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # noqa: BLE001 - the last line of defence: no traceback for a user
+    except Exception as error:
         if os.environ.get("KEEPFIT_DEBUG"):
             raise
         print(f"keepfit: internal failure: {error!r} (KEEPFIT_DEBUG=1 shows more)", file=sys.stderr)
@@ -78,14 +78,23 @@ def _dispatch(words: list[str]) -> int:
         hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
         raise UserError(f"unknown verb {verb!r}; {hint}")
     module = import_module(f".{verb}", __package__)
-    parser = Parser(prog=f"keepfit {verb}", description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(
+        prog=f"keepfit {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     module.add_arguments(parser)
     status: int = module.main(module.parse(parser, rest) if hasattr(module, "parse") else parser.parse_args(rest))
     return status
 
 
 def _overview() -> str:
-    lines = ["keepfit keeps model.fit alive: it records, prevents, recovers and explains.", "", "usage: keepfit VERB …", ""]
+    lines = [
+        "keepfit keeps model.fit alive: it records, prevents, recovers and explains.",
+        "",
+        "usage: keepfit VERB …",
+        "",
+    ]
     lines += [f"  {verb:<9}{text}" for verb, text in VERBS.items()]
     lines += ["", "first steps: keepfit run -- python train.py    then: keepfit why"]
     return "\n".join(lines)

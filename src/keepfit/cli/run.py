@@ -26,10 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", metavar="SIZE", help="hold the run to a memory budget, e.g. 3GiB")
     parser.add_argument("--guard", metavar="NAMES", default="all", help="all, none, or some of: memory, hang")
     parser.add_argument("--hang-after", metavar="SECONDS", help="call it hung after this long without a step")
-    parser.add_argument("--restarts", metavar="N", default="3", help="attempts after the first, where something can be changed")
+    parser.add_argument(
+        "--restarts",
+        metavar="N",
+        default="3",
+        help="attempts after the first, where something can be changed",
+    )
     parser.add_argument("--no-restart", action="store_true", help="the same as --restarts 0")
     parser.add_argument("--name", default="", help="a name for this run")
-    parser.add_argument("--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does")
+    parser.add_argument(
+        "--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does"
+    )
     add_runs_directory(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …")
 

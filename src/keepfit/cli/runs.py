@@ -31,7 +31,14 @@ def main(args: argparse.Namespace) -> int:
     else:
         now = time.time()
         table = [
-            [row.id, row.name, row.state, row.cause or "-", f"{tables.age(now - row.started_at)} ago", shlex.join(row.argv)]
+            [
+                row.id,
+                row.name,
+                row.state,
+                row.cause or "-",
+                f"{tables.age(now - row.started_at)} ago",
+                shlex.join(row.argv),
+            ]
             for row in rows
         ]
         header = ("RUN", "NAME", "STATE", "CAUSE", "STARTED", "COMMAND")

@@ -28,7 +28,11 @@ def main(args: argparse.Namespace) -> int:
     try:
         print(f"keepfit: watching pid {args.pid} (Ctrl-C detaches; nothing is sent to it)", file=sys.stderr)
         verdict = watch(
-            int(args.pid), runs_directory(args), os.environ, args.name, _positive("--hang-after", args.hang_after)
+            int(args.pid),
+            runs_directory(args),
+            os.environ,
+            args.name,
+            _positive("--hang-after", args.hang_after),
         )
     except NotThere as error:
         raise UserError(str(error)) from None

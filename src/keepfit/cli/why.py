@@ -12,7 +12,9 @@ from .selection import add_json, add_runs_directory, find_run, print_json, runs_
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", nargs="?", default="latest", metavar="RUN", help="an id, a unique prefix, a name, or latest")
+    parser.add_argument(
+        "run", nargs="?", default="latest", metavar="RUN", help="an id, a unique prefix, a name, or latest"
+    )
     add_json(parser)
     add_runs_directory(parser)
 

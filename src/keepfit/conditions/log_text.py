@@ -51,7 +51,8 @@ def last_traceback(text: str) -> PythonError | None:
 
 def _own(frames: list[Frame]) -> Frame | None:
     own = [f for f in frames if "site-packages" not in f.file and "/lib/python" not in f.file]
-    return (own or frames or [None])[-1]
+    chosen = own or frames
+    return chosen[-1] if chosen else None
 
 
 def _chain(before: str) -> list[str]:

@@ -77,12 +77,15 @@ def kernel_kill(attempt: Attempt) -> OomKill | None:
     ours = tree_pids(attempt)
     kills = [kill for kill in oom_kills(attempt.kernel_log) if kill.pid in ours or _inside(kill, attempt)]
     main = [kill for kill in kills if kill.pid == attempt.pid]
-    return (main or kills or [None])[-1]
+    chosen = main or kills
+    return chosen[-1] if chosen else None
 
 
 def _inside(kill: OomKill, attempt: Attempt) -> bool:
-    """A process we never saw, killed inside the cgroup that we made: it was of this tree."""
-    return bool(attempt.fence and kill.task_path and kill.task_path.startswith(attempt.fence))
+    """A process too short-lived to be seen, killed in a cgroup in which only this tree lives."""
+    own = attempt.counters_before[0].path if attempt.counters_before else None
+    alone = attempt.fence or (None if attempt.shares_cgroup else own)
+    return bool(alone and alone != "/" and kill.task_path and (kill.task_path + "/").startswith(alone + "/"))
 
 
 def counter_moved(attempt: Attempt) -> str | None:

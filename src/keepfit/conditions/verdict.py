@@ -67,7 +67,7 @@ def diagnose(attempt: Attempt, conditions: tuple[Condition, ...]) -> tuple[Condi
             continue
         try:
             found = condition.autopsy(attempt)
-        except Exception:  # noqa: BLE001 - damaged facts, or somebody else's detector
+        except Exception:
             continue
         if found is not None:
             rank = CONFIDENCE.index(found.confidence)
@@ -78,16 +78,14 @@ def diagnose(attempt: Attempt, conditions: tuple[Condition, ...]) -> tuple[Condi
     return condition, found
 
 
-def _roots(
-    attempt: Attempt, cause: str, conditions: tuple[Condition, ...]
-) -> list[tuple[str, Evidence, Condition]]:
+def _roots(attempt: Attempt, cause: str, conditions: tuple[Condition, ...]) -> list[tuple[str, Evidence, Condition]]:
     found = []
     for condition in conditions:
         if condition.because is None or condition.root is None:
             continue
         try:
             evidence = condition.because(attempt, cause)
-        except Exception:  # noqa: BLE001 - as above
+        except Exception:
             continue
         if evidence is not None:
             found.append((condition.root, evidence, condition))

@@ -32,9 +32,7 @@ def call(work: Callable[[], T], seconds: float) -> T | None:
 def output(argv: Sequence[str], seconds: float) -> str | None:
     """What a helper program prints, or None. One that hangs is killed and, if unkillable, abandoned."""
     try:
-        process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError:
         return None
     try:

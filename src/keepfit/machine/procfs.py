@@ -134,7 +134,7 @@ def reads_terminal(pid: int, proc: str = "/proc") -> bool:
     """Whether a thread of the process sleeps in a read of a terminal (a prompt, pdb)."""
     for task in tasks(pid, proc):
         where = read_bytes(f"{proc}/{pid}/task/{task}/wchan") or b""
-        if b"n_tty_read" in where or b"wait_woken" in where and _stdin_is_terminal(pid, proc):
+        if b"n_tty_read" in where or (b"wait_woken" in where and _stdin_is_terminal(pid, proc)):
             return True
     return False
 

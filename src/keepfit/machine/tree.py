@@ -74,9 +74,7 @@ class ProcessTree:
     time; a daemon that left its parent stays a member because it was seen before it did.
     """
 
-    def __init__(
-        self, root: int, proc: str = "/proc", ignore: Iterable[int] = (), adopter: int | None = None
-    ) -> None:
+    def __init__(self, root: int, proc: str = "/proc", ignore: Iterable[int] = (), adopter: int | None = None) -> None:
         self.root = root
         self._adopter = adopter  # a subreaper: the orphans of the tree become its children
         self.proc = proc

@@ -57,7 +57,12 @@ def _limit(placement: cgroup.Placement, environment: Mapping[str, str]) -> Abili
 def _cgroups(placement: cgroup.Placement) -> Ability:
     own = placement.own
     if own is None:
-        return Ability("memory cgroups", False, "none mounted", "mount cgroup2; without it an OOM kill is proven by the kernel log only")
+        return Ability(
+            "memory cgroups",
+            False,
+            "none mounted",
+            "mount cgroup2; without it an OOM kill is proven by the kernel log only",
+        )
     return Ability("memory cgroups", True, f"v{own.version}, {len(placement.levels)} levels, own {own.path}")
 
 
@@ -77,8 +82,17 @@ def _kernel_log() -> Ability:
     if log.fileno() is not None:
         log.close()
         ours = procfs.in_first_pid_namespace()
-        says = "/dev/kmsg is readable" if ours else "/dev/kmsg is readable, but names the host's pids, not this container's"
-        return Ability("kernel log", ours, says, "" if ours else "run with the host's pid namespace (docker run --pid=host)")
+        says = (
+            "/dev/kmsg is readable"
+            if ours
+            else "/dev/kmsg is readable, but names the host's pids, not this container's"
+        )
+        return Ability(
+            "kernel log",
+            ours,
+            says,
+            "" if ours else "run with the host's pid namespace (docker run --pid=host)",
+        )
     if kernel_log.from_journal(0) is not None:
         return Ability("kernel log", True, "through journalctl")
     change = "sysctl kernel.dmesg_restrict=0, the group adm or systemd-journal, or docker run --device /dev/kmsg"
@@ -93,7 +107,11 @@ def _pressure() -> Ability:
 
 def _swap() -> Ability:
     total = procfs.meminfo().get("SwapTotal", 0)
-    return Ability("swap", True, f"{_size(total)} of swap" if total else "none: memory that runs out is a kill, not thrash")
+    return Ability(
+        "swap",
+        True,
+        f"{_size(total)} of swap" if total else "none: memory that runs out is a kill, not thrash",
+    )
 
 
 def _exit_of_others() -> Ability:
@@ -107,7 +125,9 @@ def _exit_of_others() -> Ability:
         os.close(fd)
     if known is not None and known.status == 7:
         return Ability("exit status of others", True, "by pidfd: `watch PID` tells how it ended")
-    return Ability("exit status of others", False, "`watch PID` sees that, but not how, it ended", "Linux 6.15 or later")
+    return Ability(
+        "exit status of others", False, "`watch PID` sees that, but not how, it ended", "Linux 6.15 or later"
+    )
 
 
 def _oom_score() -> Ability:
@@ -133,7 +153,9 @@ def _runs(runs: Path) -> Ability:
         with tempfile.TemporaryDirectory(dir=runs, prefix=".doctor-") as place:
             RunDirectory(Path(place)).size()
     except OSError as error:
-        return Ability("runs directory", False, f"{runs}: {error.strerror}", "choose another: --runs-dir or KEEPFIT_RUNS")
+        return Ability(
+            "runs directory", False, f"{runs}: {error.strerror}", "choose another: --runs-dir or KEEPFIT_RUNS"
+        )
     return Ability("runs directory", True, str(runs))
 
 

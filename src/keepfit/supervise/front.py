@@ -128,6 +128,7 @@ class Front:
         self._fence = fence
         self._exit: Exit | None = None
         self._done = False
+        self._abandoned = False
 
     def start(
         self,
@@ -242,7 +243,7 @@ class Front:
 
     def _linger(self) -> None:
         """A daemon that was left behind still holds the output: a relay stays for it, as a shell would."""
-        if self._relay.finished:
+        if self._relay.finished or self._abandoned:
             return
         if os.fork():
             return
@@ -269,6 +270,10 @@ class Front:
                 self.say(str(message["say"]))
             if "done" in message:
                 self._done = True
+            if "abandon" in message and self._exit is None:
+                # Killed, but stuck in the kernel: it can neither be waited for nor write any more.
+                self._exit = Exit(signal=signal.SIGKILL)
+                self._abandoned = True
 
     def say(self, text: str) -> None:
         raw = self._stage.raw is not None and self._stage.raw.active

@@ -26,10 +26,12 @@ from .relay import Poller, Relay
 from .vigil import Vigil
 
 TICK = 0.05
-COUNT_EVERY = 0.2  # state, CPU, faults; newcomers
+DISCOVER_EVERY = 0.1  # newcomers
+COUNT_EVERY = 0.2  # state, CPU, faults
 DETAIL_EVERY = 1.0  # split, swap, I/O, open files, pressure, hang
 SLOW_EVERY = 10.0  # the lane that reaches back for hours
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
+UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
 
 
 class JournalFollower:
@@ -97,6 +99,7 @@ class Judge:
         self._ring: ring.RingWriter | None = None
         self._exit: Exit | None = None
         self._asked_to_end = False
+        self._ended_at: float | None = None
         self._slow: dict[str, Any] = {}
         self._probe = gpu.GpuProbe()
 
@@ -144,7 +147,7 @@ class Judge:
 
     def _loop(self) -> None:
         now = time.monotonic()
-        due = {"tick": now, "count": now, "detail": now, "slow": now + SLOW_EVERY}
+        due = {"tick": now, "discover": now, "count": now, "detail": now, "slow": now + SLOW_EVERY}
         while self._exit is None:
             now = time.monotonic()
             if now >= due["tick"]:
@@ -152,6 +155,7 @@ class Judge:
                 interval = self._sampled.interval() if self._sampled else TICK
                 due["tick"] = max(due["tick"] + interval, now + interval / 2)
                 self._guard(now, reading)
+                self._give_up_on_unkillable(now)
             self._wait(due["tick"])
 
     def _wait(self, until: float) -> None:
@@ -191,8 +195,7 @@ class Judge:
     def _look_for_the_end(self, signalled: bool) -> None:
         """Without the front nobody else sees the end: by pidfd where the kernel gives it, else by /proc."""
         gone = signalled or (
-            self._pidfd is None
-            and not procfs.same_process(self._subject.pid, self._subject.start, procfs.boot_id())
+            self._pidfd is None and not procfs.same_process(self._subject.pid, self._subject.start, procfs.boot_id())
         )
         if not gone:
             return
@@ -206,11 +209,12 @@ class Judge:
 
     def _look(self, now: float, due: dict[str, float]) -> TreeReading:
         self._tree.measure(now)
+        if now >= due["discover"]:
+            due["discover"] = now + DISCOVER_EVERY
+            self._tree.discover()
         if now >= due["count"]:
             due["count"] = now + COUNT_EVERY
             self._tree.count(now)
-            self._tree.discover()
-            self._drain_pulse()
         detailed = now >= due["detail"]
         if detailed:
             due["detail"] = now + DETAIL_EVERY
@@ -325,11 +329,23 @@ class Judge:
         if self._fence is not None:
             pids |= set(self._fence.level.members)
         danger.end(pids)
+        self._ended_at = time.monotonic()
         if self._fence is not None:
             try:
                 self._fence.let_go()
             except OSError as error:
                 self._journal.write("trouble", what=f"the fence would not open: {error.strerror}")
+
+    def _give_up_on_unkillable(self, now: float) -> None:
+        """A thread in an uninterruptible wait cannot be ended, and must not hold us: it is left behind."""
+        if self._ended_at is None or now - self._ended_at < UNKILLABLE or self._exit is not None:
+            return
+        waits = ", ".join(procfs.waiting_in(self._subject.pid)) or "the kernel"
+        self._scene.lacked.append(f"its end: killed, but still waiting in {waits}")
+        self._exit = Exit(signal=signal.SIGKILL)
+        self._journal.write("exit", seen_by="nobody", **as_json(self._exit))
+        if self._link is not None:
+            self._link.send(abandon=True)
 
     def _watch_over(self, sample: Sample) -> None:
         for event in self._follower.new_events():
@@ -406,7 +422,13 @@ class Judge:
 
 def ignore_terminal_signals() -> None:
     """In the judge: what the user types is for the command, not for us."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU, signal.SIGTSTP):
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGTTOU,
+        signal.SIGTSTP,
+    ):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-

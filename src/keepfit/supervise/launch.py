@@ -115,7 +115,11 @@ def launch(
 
 
 def _become(
-    path: str, argv: tuple[str, ...], environment: Mapping[str, str], wiring: Wiring, prepare: Callable[[], None]
+    path: str,
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    wiring: Wiring,
+    prepare: Callable[[], None],
 ) -> None:
     if wiring.terminal is not None:
         os.setsid()

@@ -185,7 +185,7 @@ def _fork_judge(
             judge.say(verdict(record.run, options), verdict=True)
             record.journal.write("end")
             theirs.send(done=True)
-    except BaseException as error:  # noqa: BLE001 - the training goes on, whatever this was
+    except BaseException as error:
         _judge_failed(record, theirs, error)
     finally:
         os._exit(0)

@@ -168,5 +168,3 @@ class Vigil:
             swap_in_rate=(sample.swapped_in - first.swapped_in) / seconds,
             waiting_in=procfs.waiting_in(self._beat.pid if self._beat else self._pid),
         )
-
-

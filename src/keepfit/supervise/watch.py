@@ -18,7 +18,9 @@ class NotThere(Exception):
     """No such process, or not ours to look at."""
 
 
-def watch(pid: int, runs: Path, environment: Mapping[str, str], name: str = "", hang_after: float | None = None) -> Verdict:
+def watch(
+    pid: int, runs: Path, environment: Mapping[str, str], name: str = "", hang_after: float | None = None
+) -> Verdict:
     """Record a running process until it ends, and judge its end. Nothing is sent to it."""
     known = procfs.stat(pid)
     if known is None or known.state in "ZX":
@@ -37,4 +39,3 @@ def watch(pid: int, runs: Path, environment: Mapping[str, str], name: str = "", 
     verdict = conclude(record.run, record.run.path.parent)
     record.journal.write("end")
     return verdict
-

@@ -1,15 +1,18 @@
 """A disk is full.
 
 ## What happened
-A write failed with "No space left on device" (or a quota): a checkpoint, a cache file, a log, a temporary file. The space
-that is missing is not always where you look: `/tmp`, the home directory's quota, or inodes can be what ran out.
+A write failed with "No space left on device" (or a quota): a checkpoint, a cache file, a log, a
+temporary file. The space that is missing is not always where you look: `/tmp`, the home directory's
+quota, or inodes can be what ran out.
 
 ## How keepfit knows
-*certain*: the exception that ended it carries ENOSPC or EDQUOT. *likely*: its last lines say so. The free space of the
-working directory, the temp directory, `/dev/shm` and the runs directory at the time of death is shown beside.
+*certain*: the exception that ended it carries ENOSPC or EDQUOT. *likely*: its last lines say so.
+The free space of the working directory, the temp directory, `/dev/shm` and the runs directory at
+the time of death is shown beside.
 
 ## What to do
-Free space where it is named; write checkpoints elsewhere; keep fewer of them (`save_best_only`, rotation).
+Free space where it is named; write checkpoints elsewhere; keep fewer of them (`save_best_only`,
+rotation).
 """
 
 from __future__ import annotations

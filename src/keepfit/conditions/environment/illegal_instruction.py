@@ -1,8 +1,8 @@
 """Illegal instruction: a binary was built for another processor.
 
 ## What happened
-The process executed an instruction this CPU does not have (SIGILL), usually AVX, AVX-512 or SVE code from a wheel built for
-newer machines, on an old CPU or under an emulator.
+The process executed an instruction this CPU does not have (SIGILL), usually AVX, AVX-512 or SVE
+code from a wheel built for newer machines, on an old CPU or under an emulator.
 
 ## How keepfit knows
 *certain*: it ended by SIGILL.

@@ -1,8 +1,9 @@
 """An import failed: a package or a shared library is missing or does not fit.
 
 ## What happened
-`ModuleNotFoundError`: the package is not installed in *this* interpreter's environment. `ImportError: lib….so: cannot open
-shared object file`: a package is there, but a system library it needs is not (cause `missing_library`).
+`ModuleNotFoundError`: the package is not installed in *this* interpreter's environment.
+`ImportError: lib….so: cannot open shared object file`: a package is there, but a system library it
+needs is not (cause `missing_library`).
 
 ## How keepfit knows
 *certain*: the exception that ended it is an `ImportError`. *likely*: read from the last traceback.

@@ -1,12 +1,12 @@
 """The network failed.
 
 ## What happened
-A connection was refused, reset or timed out, or a name could not be resolved: a data server, a download, a remote file
-system, another rank.
+A connection was refused, reset or timed out, or a name could not be resolved: a data server, a
+download, a remote file system, another rank.
 
 ## How keepfit knows
-*certain*: the exception that ended it is one of the connection errors. *likely*: its last lines say so. Errors that the
-network interfaces counted meanwhile are shown beside.
+*certain*: the exception that ended it is one of the connection errors. *likely*: its last lines say
+so. Errors that the network interfaces counted meanwhile are shown beside.
 
 ## What to do
 Retry with a pause at the place where it is read; keep a local copy of what every epoch needs.
@@ -64,5 +64,10 @@ CONDITION = Condition(
     cause="network",
     specificity=SPECIFIC,
     autopsy=autopsy,
-    remedies=(Remedy("retry where it is read, or keep a local copy", "a lost connection then costs a pause, not the run"),),
+    remedies=(
+        Remedy(
+            "retry where it is read, or keep a local copy",
+            "a lost connection then costs a pause, not the run",
+        ),
+    ),
 )

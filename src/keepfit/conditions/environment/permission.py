@@ -4,7 +4,8 @@
 A file, directory or device may not be used by this user, and the exception was not handled.
 
 ## How keepfit knows
-*certain*: the exception that ended it is a `PermissionError` (EACCES, EPERM). *likely*: read from the last traceback.
+*certain*: the exception that ended it is a `PermissionError` (EACCES, EPERM). *likely*: read from
+the last traceback.
 
 ## What to do
 The message names the path. In containers the user id inside often differs from the owner outside.

@@ -1,15 +1,17 @@
 """No more threads or processes.
 
 ## What happened
-Creating a thread (or a process) was refused: a limit on the number of tasks was reached (`ulimit -u`, a pids cgroup, the
-system's `threads-max`) or there was no memory for another stack. Libraries react badly: a segfault or an abort often follows,
-and that is what the last line then shows.
+Creating a thread (or a process) was refused: a limit on the number of tasks was reached (`ulimit
+-u`, a pids cgroup, the system's `threads-max`) or there was no memory for another stack. Libraries
+react badly: a segfault or an abort often follows, and that is what the last line then shows.
 
 ## How keepfit knows
-*certain*: the exception is "can't start new thread". *likely*: its last lines say that a thread or process could not be created.
+*certain*: the exception is "can't start new thread". *likely*: its last lines say that a thread or
+process could not be created.
 
 ## What to do
-Fewer workers and smaller thread pools (`OMP_NUM_THREADS`, `tf.config.threading`), or a higher limit (`ulimit -u`, `pids.max`).
+Fewer workers and smaller thread pools (`OMP_NUM_THREADS`, `tf.config.threading`), or a higher limit
+(`ulimit -u`, `pids.max`).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from ..reading import at, by_exit, error_evidence, error_strength, failed, is_a,
 
 _TEXT = re.compile(
     r"can't start new thread|pthread_create(?:\(\))? failed|Thread creation failed|Failed to create (?:a )?thread|"
-    r"(?:fork|clone|thread|libgomp).*Resource temporarily unavailable|std::system_error.*Resource temporarily unavailable",
+    r"(?:fork|clone|thread|libgomp|std::system_error).*Resource temporarily unavailable",
     re.IGNORECASE,
 )
 _FORK = re.compile(r"Resource temporarily unavailable")
@@ -52,5 +54,8 @@ CONDITION = Condition(
     cause="threads_exhausted",
     specificity=SPECIFIC,
     autopsy=autopsy,
-    remedies=(Remedy("fewer workers and threads", "OMP_NUM_THREADS=…, fewer data workers"), Remedy("see the limit", "ulimit -u")),
+    remedies=(
+        Remedy("fewer workers and threads", "OMP_NUM_THREADS=…, fewer data workers"),
+        Remedy("see the limit", "ulimit -u"),
+    ),
 )

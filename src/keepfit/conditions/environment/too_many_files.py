@@ -1,12 +1,12 @@
 """Too many open files.
 
 ## What happened
-The process (or the system) has no descriptors left. Typical: files opened per sample and never closed, many data workers
-that pass tensors through descriptors, thousands of memory-mapped shards.
+The process (or the system) has no descriptors left. Typical: files opened per sample and never
+closed, many data workers that pass tensors through descriptors, thousands of memory-mapped shards.
 
 ## How keepfit knows
-*certain*: the exception carries EMFILE or ENFILE. *likely*: its last lines say so. The number of open files of the tree
-is sampled and shown against the limit.
+*certain*: the exception carries EMFILE or ENFILE. *likely*: its last lines say so. The number of
+open files of the tree is sampled and shown against the limit.
 
 ## What to do
 Close what is opened (`with open(…)`), or raise the soft limit: `ulimit -n 65536`.
@@ -47,5 +47,8 @@ CONDITION = Condition(
     cause="too_many_files",
     specificity=SPECIFIC,
     autopsy=autopsy,
-    remedies=(Remedy("raise the soft limit", "ulimit -n 65536"), Remedy("close what is opened", "with open(…) as f: …")),
+    remedies=(
+        Remedy("raise the soft limit", "ulimit -n 65536"),
+        Remedy("close what is opened", "with open(…) as f: …"),
+    ),
 )

@@ -1,8 +1,9 @@
 """A GPU ran out of memory.
 
 ## What happened
-An allocation on the device failed. TensorFlow takes nearly the whole card in advance, so what `nvidia-smi` shows says little;
-the framework's own message tells the shape, the op and the allocator.
+An allocation on the device failed. TensorFlow takes nearly the whole card in advance, so what
+`nvidia-smi` shows says little; the framework's own message tells the shape, the op and the
+allocator.
 
 ## How keepfit knows
 *certain*: the exception that ended it names a GPU allocator. *likely*: its last lines do.

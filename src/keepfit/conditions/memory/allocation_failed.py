@@ -1,16 +1,18 @@
 """An allocation failed inside the process: `MemoryError`, `ResourceExhaustedError`, `std::bad_alloc`.
 
 ## What happened
-The process asked for memory and was refused, so it was told (unlike a kill by the kernel). Either one request
-was absurdly large (a tensor with a wrong shape), or an rlimit (`ulimit -v`, `ulimit -d`) stands below the need,
-or the address space is full.
+The process asked for memory and was refused, so it was told (unlike a kill by the kernel). Either
+one request was absurdly large (a tensor with a wrong shape), or an rlimit (`ulimit -v`, `ulimit
+-d`) stands below the need, or the address space is full.
 
-On a CPU this is no safe signal: of 16 measured failures 6 ended as a segfault or abort, and after none of the
-caught ones did a smaller batch work in the same process. So printing the error and exiting with 1, as many
-scripts do, hides a memory cause behind an exit status: keepfit reads the text.
+On a CPU this is no safe signal: of 16 measured failures 6 ended as a segfault or abort, and after
+none of the caught ones did a smaller batch work in the same process. So printing the error and
+exiting with 1, as many scripts do, hides a memory cause behind an exit status: keepfit reads the
+text.
 
 ## How keepfit knows
-*certain*: the exception that ended the interpreter was one of these. *likely*: the last lines of output say so.
+*certain*: the exception that ended the interpreter was one of these. *likely*: the last lines of
+output say so.
 
 ## What to do
 Look at the shape in the message first. Then need less: a smaller micro-batch, a smaller tensor.
@@ -62,7 +64,10 @@ CONDITION = Condition(
     specificity=SPECIFIC,
     autopsy=autopsy,
     remedies=(
-        Remedy("check the shape in the message", "a wrong axis or a one-hot of a large vocabulary asks for terabytes"),
+        Remedy(
+            "check the shape in the message",
+            "a wrong axis or a one-hot of a large vocabulary asks for terabytes",
+        ),
         Remedy("look for a limit of the shell", "ulimit -a"),
     ),
 )

@@ -1,16 +1,17 @@
 """The batch is too large for the memory there is.
 
 ## What happened
-Weights, optimizer and data were in place, and the first steps then asked for more than was left: the activations of one
-batch, and their gradients. Their size grows with the batch almost linearly.
+Weights, optimizer and data were in place, and the first steps then asked for more than was left:
+the activations of one batch, and their gradients. Their size grows with the batch almost linearly.
 
 ## How keepfit knows
-*likely*: it died of memory in one of the first steps of the first epoch, and most of the growth came after the training
-had begun. Later deaths have other reasons (a leak, a longer sequence, validation).
+*likely*: it died of memory in one of the first steps of the first epoch, and most of the growth
+came after the training had begun. Later deaths have other reasons (a leak, a longer sequence,
+validation).
 
 ## What to do
-Split the batch into micro-batches and add the gradients up: the same effective batch in less memory. A smaller
-`batch_size` also fits, but trains differently.
+Split the batch into micro-batches and add the gradients up: the same effective batch in less
+memory. A smaller `batch_size` also fits, but trains differently.
 """
 
 from __future__ import annotations

@@ -1,21 +1,23 @@
 """The kernel killed it: a container's (cgroup's) memory limit was reached.
 
 ## What happened
-The process, together with everything else in its cgroup, asked for more memory than a limit above it
-allows, and nothing could be given back. The kernel chose a victim and sent SIGKILL. No program can catch
-that, so there is no message and no traceback: the shell prints `Killed`, a notebook says its kernel died.
+The process, together with everything else in its cgroup, asked for more memory than a limit above
+it allows, and nothing could be given back. The kernel chose a victim and sent SIGKILL. No program
+can catch that, so there is no message and no traceback: the shell prints `Killed`, a notebook says
+its kernel died.
 
 The limit need not be the one you know: every level above the process has one (container, pod, Slurm
 step, systemd slice), and `free` or `psutil` show the host's memory, not the limit's.
 
 ## How keepfit knows
-*certain*: the kernel log names this pid with `CONSTRAINT_MEMCG`, or the `oom_kill` counter of its own
-cgroup moved while it died. *likely*: neither can be read, but SIGKILL came while the samples stood at the limit.
-A bare `Killed` or status 137 alone is never called an out-of-memory kill.
+*certain*: the kernel log names this pid with `CONSTRAINT_MEMCG`, or the `oom_kill` counter of its
+own cgroup moved while it died. *likely*: neither can be read, but SIGKILL came while the samples
+stood at the limit. A bare `Killed` or status 137 alone is never called an out-of-memory kill.
 
 ## What to do
-Need less (a smaller micro-batch, streaming instead of preloading), or raise the limit of the level that is
-named. `keepfit run --memory SIZE` holds the run to a budget of its own and ends it with a full report.
+Need less (a smaller micro-batch, streaming instead of preloading), or raise the limit of the level
+that is named. `keepfit run --memory SIZE` holds the run to a budget of its own and ends it with a
+full report.
 """
 
 from __future__ import annotations
@@ -51,8 +53,10 @@ def killed_by_kernel(attempt: Attempt, constraint: str) -> Diagnosis | None:
     if line := use_line(attempt):
         evidence.append(line)
     whom = "" if main else f" a child process, {kill.name} (pid {kill.pid}),"
-    what = "the container's memory limit was reached" if constraint == "CONSTRAINT_MEMCG" else (
-        "the machine ran out of memory"
+    what = (
+        "the container's memory limit was reached"
+        if constraint == "CONSTRAINT_MEMCG"
+        else ("the machine ran out of memory")
     )
     return Diagnosis(
         # Of a child it is certain that it was killed, and likely that the rest died of it.
@@ -93,7 +97,10 @@ CONDITION = Condition(
     specificity=KERNEL,
     autopsy=autopsy,
     remedies=(
-        Remedy("raise the limit of the level that is named", "docker run -m, resources.limits.memory, sbatch --mem"),
+        Remedy(
+            "raise the limit of the level that is named",
+            "docker run -m, resources.limits.memory, sbatch --mem",
+        ),
         Remedy("hold the run to a budget and see what it does", "keepfit run --memory SIZE -- …"),
     ),
 )

@@ -1,14 +1,17 @@
 """The data was loaded whole, and did not fit.
 
 ## What happened
-Memory climbed while the script prepared its data, before the first training step: a corpus tokenised up front, a folder
-of images stacked into one array, `from_tensor_slices` of something large (which copies it once more).
+Memory climbed while the script prepared its data, before the first training step: a corpus
+tokenised up front, a folder of images stacked into one array, `from_tensor_slices` of something
+large (which copies it once more).
 
 ## How keepfit knows
-*likely*: it died of memory in phase `data`, with no step done, after a climb. It needs the agent (the phase comes from it).
+*likely*: it died of memory in phase `data`, with no step done, after a climb. It needs the agent
+(the phase comes from it).
 
 ## What to do
-Stream: read, tokenise or decode inside the input pipeline, batch by batch; `np.load(…, mmap_mode="r")` for arrays.
+Stream: read, tokenise or decode inside the input pipeline, batch by batch; `np.load(…,
+mmap_mode="r")` for arrays.
 """
 
 from __future__ import annotations

@@ -1,24 +1,34 @@
 """The kernel killed it: the whole machine ran out of memory.
 
 ## What happened
-No limit was set, but the machine itself had nothing left to give. The kernel's out-of-memory killer picks
-the process with the highest score, usually the largest one; that was this training, or one of its workers.
+No limit was set, but the machine itself had nothing left to give. The kernel's out-of-memory killer
+picks the process with the highest score, usually the largest one; that was this training, or one of
+its workers.
 
 ## How keepfit knows
-*certain*: the kernel log names this pid with `CONSTRAINT_NONE` (no cgroup limit was involved). *likely*: the
-`oom_kill` counter of its cgroup moved and no level above it has a limit that was hit, or nothing of this can
-be read but SIGKILL came while the host's free memory was gone.
+*certain*: the kernel log names this pid with `CONSTRAINT_NONE` (no cgroup limit was involved).
+*likely*: the `oom_kill` counter of its cgroup moved and no level above it has a limit that was hit,
+or nothing of this can be read but SIGKILL came while the host's free memory was gone.
 
 ## What to do
-Need less, or stop what else is running. A little swap changes a kill into slowness; much swap in use is worse
-than the kill (KF116).
+Need less, or stop what else is running. A little swap changes a kill into slowness; much swap in
+use is worse than the kill (KF116).
 """
 
 from __future__ import annotations
 
 from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import KERNEL, Condition, Diagnosis
-from ..reading import by_exit, counter_moved, died_by, kernel_kill, level_at_limit, near_limit, passed_on, use_line
+from ..reading import (
+    by_exit,
+    counter_moved,
+    died_by,
+    kernel_kill,
+    level_at_limit,
+    near_limit,
+    passed_on,
+    use_line,
+)
 from .cgroup_oom import SIGKILL, killed_by_kernel
 
 

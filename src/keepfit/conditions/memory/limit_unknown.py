@@ -1,8 +1,8 @@
 """The limit was far below what the machine shows.
 
 ## What happened
-A container, a scheduler or the shell allows much less than the machine has. `free`, `top` and `psutil` show the machine,
-so the script (or its author) sized itself by the wrong number.
+A container, a scheduler or the shell allows much less than the machine has. `free`, `top` and
+`psutil` show the machine, so the script (or its author) sized itself by the wrong number.
 
 ## How keepfit knows
 *likely*: the binding limit is less than half of what the host still had to give when it died.

@@ -1,20 +1,22 @@
 """keepfit ended it at the danger line: the memory budget was reached.
 
 ## What happened
-The run was given a budget (`--memory SIZE`), or the machine (or a scheduler's promise) left it only so much,
-and it stood at that line with nothing that could be given back. keepfit froze it before the kernel picked a
-victim, wrote down what it was doing, and ended it.
+The run was given a budget (`--memory SIZE`), or the machine (or a scheduler's promise) left it only
+so much, and it stood at that line with nothing that could be given back. keepfit froze it before
+the kernel picked a victim, wrote down what it was doing, and ended it.
 
-Page cache never counts: a run that streams files may fill its cgroup with cache and is left alone. Pages that
-forked workers share count once.
+Page cache never counts: a run that streams files may fill its cgroup with cache and is left alone.
+Pages that forked workers share count once.
 
 ## How keepfit knows
-It did it. With a cgroup of our own the line is exact to the page (v1: `oom_kill_disable` and an eventfd;
-v2: `memory.high`); without one it is held by sampling, up to 100 times a second near the line. If the kernel was
-faster inside our own cgroup it is the same death by another hand, and is called the same.
+It did it. With a cgroup of our own the line is exact to the page (v1: `oom_kill_disable` and an
+eventfd; v2: `memory.high`); without one it is held by sampling, up to 100 times a second near the
+line. If the kernel was faster inside our own cgroup it is the same death by another hand, and is
+called the same.
 
 ## What to do
-Give it more (`--memory`), or let it need less; `because` names the reason where the record shows one.
+Give it more (`--memory`), or let it need less; `because` names the reason where the record shows
+one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Others used the memory.
 
 ## What happened
-The machine, or the cgroup, was full, but this run held only the smaller part of it. It was the victim, not the cause.
+The machine, or the cgroup, was full, but this run held only the smaller part of it. It was the
+victim, not the cause.
 
 ## How keepfit knows
-*likely*: it was killed for memory while its own tree used less than half of what was in use at that level.
+*likely*: it was killed for memory while its own tree used less than half of what was in use at that
+level.
 
 ## What to do
 Look at what else runs there (`ps aux --sort=-rss`), or give the training a cgroup of its own.

@@ -1,17 +1,18 @@
 """`/dev/shm` is full.
 
 ## What happened
-Shared memory between processes (data workers, `multiprocessing.shared_memory`, NCCL) lives in `/dev/shm`, a file
-system of its own. Containers often get 64 MiB of it. When it is full, writing into a mapping there raises SIGBUS, which
-ends the process without a message; or a call fails with "No space left on device" on a name that is no file of yours
-(`/torch_…`, `/psm_…`).
+Shared memory between processes (data workers, `multiprocessing.shared_memory`, NCCL) lives in
+`/dev/shm`, a file system of its own. Containers often get 64 MiB of it. When it is full, writing
+into a mapping there raises SIGBUS, which ends the process without a message; or a call fails with
+"No space left on device" on a name that is no file of yours (`/torch_…`, `/psm_…`).
 
 ## How keepfit knows
-*certain*: the exception names `/dev/shm`. *likely*: SIGBUS, or "No space left", while `/dev/shm` had no space left.
+*certain*: the exception names `/dev/shm`. *likely*: SIGBUS, or "No space left", while `/dev/shm`
+had no space left.
 
 ## What to do
-`docker run --shm-size=8g` (Kubernetes: an `emptyDir` of `medium: Memory` at `/dev/shm`), fewer workers, or batches passed
-through pipes instead.
+`docker run --shm-size=8g` (Kubernetes: an `emptyDir` of `medium: Memory` at `/dev/shm`), fewer
+workers, or batches passed through pipes instead.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from ..reading import at, by_exit, died_by, error_evidence, failed, log_evidence
 SIGBUS = 7
 FULL_SHARE = 0.02
 _NAMES = re.compile(
-    r"/dev/shm|</?torch_\w+>|/psm_\w+|shared memory \(shm\)|unable to (?:open|write to) shared memory", re.IGNORECASE
+    r"/dev/shm|</?torch_\w+>|/psm_\w+|shared memory \(shm\)|unable to (?:open|write to) shared memory",
+    re.IGNORECASE,
 )
 NO_SPACE = re.compile(r"No space left on device|ENOSPC|\[Errno 28\]|Disk quota exceeded|\[Errno 122\]")
 _BUS = re.compile(r"\bBus error\b|insufficient shared memory", re.IGNORECASE)
@@ -48,7 +50,11 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         return Diagnosis(sure, "/dev/shm is full", tuple(evidence), at(error.frame) if error else {})
     worker = said(attempt, _BUS)
     if full and (died_by(attempt, SIGBUS) or passed_on(attempt, SIGBUS) or worker):
-        evidence = [by_exit(attempt), *([log_evidence(worker)] if worker else []), *([space] if space else [])]
+        evidence = [
+            by_exit(attempt),
+            *([log_evidence(worker)] if worker else []),
+            *([space] if space else []),
+        ]
         return Diagnosis("likely", "/dev/shm is full: writing there raised SIGBUS", tuple(evidence))
     return None
 

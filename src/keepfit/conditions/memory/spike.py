@@ -1,14 +1,17 @@
 """Memory was level and then jumped.
 
 ## What happened
-The training had run level for a while; then, within a few seconds, use rose by a large part of the limit. Typical: the
-first validation, a checkpoint, a much longer sequence, a callback that predicts on everything.
+The training had run level for a while; then, within a few seconds, use rose by a large part of the
+limit. Typical: the first validation, a checkpoint, a much longer sequence, a callback that predicts
+on everything.
 
 ## How keepfit knows
-*likely*: at least ten level seconds, then 30 % of the limit within three. A steady climb is never called a spike.
+*likely*: at least ten level seconds, then 30 % of the limit within three. A steady climb is never
+called a spike.
 
 ## What to do
-The phase tells what it was. Validate in smaller batches (`validation_batch_size`), bucket sequences by length.
+The phase tells what it was. Validate in smaller batches (`validation_batch_size`), bucket sequences
+by length.
 """
 
 from __future__ import annotations
@@ -33,5 +36,7 @@ CONDITION = Condition(
     title="memory was level and then jumped",
     root="spike",
     because=because,
-    remedies=(Remedy("look at what the phase does at once", "smaller validation batches, sequences bucketed by length"),),
+    remedies=(
+        Remedy("look at what the phase does at once", "smaller validation batches, sequences bucketed by length"),
+    ),
 )

@@ -1,12 +1,12 @@
 """Swap in use: not dead, not moving.
 
 ## What happened
-More memory is in use than there is RAM, and pages are read back from swap as fast as others are written out. Every step
-touches all weights, so every step waits for the disk.
+More memory is in use than there is RAM, and pages are read back from swap as fast as others are
+written out. Every step touches all weights, so every step waits for the disk.
 
 ## How keepfit knows
-*likely*: the training stopped stepping while memory pressure (PSI, all tasks waiting) stood above 20 %, or pages came back
-from swap at more than 8 MiB a second.
+*likely*: the training stopped stepping while memory pressure (PSI, all tasks waiting) stood above
+20 %, or pages came back from swap at more than 8 MiB a second.
 
 ## What to do
 Need less memory, not more swap: too little swap gets a run killed, swap *in use* makes it crawl.

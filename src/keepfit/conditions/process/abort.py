@@ -1,14 +1,16 @@
 """Native code gave up: SIGABRT.
 
 ## What happened
-A library found itself in a state it cannot go on from and called `abort()`: a failed internal check (`Check failed:`), a C++
-exception nobody caught (`terminate called after throwing`), a heap found corrupt (`double free`).
+A library found itself in a state it cannot go on from and called `abort()`: a failed internal check
+(`Check failed:`), a C++ exception nobody caught (`terminate called after throwing`), a heap found
+corrupt (`double free`).
 
 ## How keepfit knows
 *certain*: it ended by SIGABRT. What it printed last is shown.
 
 ## What to do
-The library's last line names the check. A `std::bad_alloc` in it is a memory cause and is called that.
+The library's last line names the check. A `std::bad_alloc` in it is a memory cause and is called
+that.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from ..reading import last_lines, log_evidence
 from .signals import ended_by
 
 SIGABRT = 6
-_LAST_WORDS = re.compile(r"Check failed|terminate called|double free|corrupted|Assertion|Fatal|what\(\)|abort", re.IGNORECASE)
+_LAST_WORDS = re.compile(
+    r"Check failed|terminate called|double free|corrupted|Assertion|Fatal|what\(\)|abort", re.IGNORECASE
+)
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:

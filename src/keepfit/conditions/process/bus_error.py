@@ -1,8 +1,9 @@
 """A bus error: a mapped file was shorter than its mapping, or memory behind it could not be had.
 
 ## What happened
-SIGBUS comes from touching a mapped page that has nothing behind it: a memory-mapped data file that somebody truncated or
-replaced, a file system that ran full under a sparse mapping. A full `/dev/shm` does it too, and is told apart (KF105).
+SIGBUS comes from touching a mapped page that has nothing behind it: a memory-mapped data file that
+somebody truncated or replaced, a file system that ran full under a sparse mapping. A full
+`/dev/shm` does it too, and is told apart (KF105).
 
 ## How keepfit knows
 *certain*: it ended by SIGBUS, and `/dev/shm` had space left.

@@ -1,8 +1,8 @@
 """It ended by itself with an exit status, and nothing more is known.
 
 ## What happened
-The program chose to end with a status other than 0: `sys.exit(3)`, `os._exit(3)`, a failed command in a shell script. No
-exception was left behind and no known message is in its last output.
+The program chose to end with a status other than 0: `sys.exit(3)`, `os._exit(3)`, a failed command
+in a shell script. No exception was left behind and no known message is in its last output.
 
 ## How keepfit knows
 *certain* about the status; the reason is the program's own.

@@ -4,7 +4,8 @@
 The command ended by itself with exit status 0.
 
 ## How keepfit knows
-*certain*: its parent saw the status. *likely*: the supervisor was gone, but the agent saw the interpreter end without an error.
+*certain*: its parent saw the status. *likely*: the supervisor was gone, but the agent saw the
+interpreter end without an error.
 
 ## What to do
 Nothing.

@@ -1,16 +1,19 @@
 """The training stopped moving.
 
 ## What happened
-No step was finished for far longer than steps take, and nothing in the process tree moved either: no CPU, no I/O, no page
-faults. Typical: two threads that wait for each other's lock, a data worker that died while its parent waits, a collective
-operation whose peer is gone, a network file system that does not answer.
+No step was finished for far longer than steps take, and nothing in the process tree moved either:
+no CPU, no I/O, no page faults. Typical: two threads that wait for each other's lock, a data worker
+that died while its parent waits, a collective operation whose peer is gone, a network file system
+that does not answer.
 
 ## How keepfit knows
-*Suspected* (a warning, stacks into the record, nothing stopped): no heartbeat in phase `train` for max(10 s, 5 × the slowest step).
-*hang*: no heartbeat for max(90 s, 20 × the slowest step), and over that time either no progress at all, or two stack dumps 30 s
-apart that are the same while the tree uses less than 5 % of a core. A tree that computes is never called hung: one long native
-operation looks the same from Python. Never while it is stopped, held by a debugger, waiting at a prompt, in a user's callback,
-saving, between two fits or filling a buffer, unless `--hang-after SECONDS` says so.
+*Suspected* (a warning, stacks into the record, nothing stopped): no heartbeat in phase `train` for
+max(10 s, 5 × the slowest step). *hang*: no heartbeat for max(90 s, 20 × the slowest step), and over
+that time either no progress at all, or two stack dumps 30 s apart that are the same while the tree
+uses less than 5 % of a core. A tree that computes is never called hung: one long native operation
+looks the same from Python. Never while it is stopped, held by a debugger, waiting at a prompt, in a
+user's callback, saving, between two fits or filling a buffer, unless `--hang-after SECONDS` says
+so.
 
 ## What to do
 The stacks name the line every thread stands in.
@@ -97,7 +100,9 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         evidence.append(Evidence("agent", f"a thread stood in {frame.file}, line {frame.line}, in {frame.function}"))
     evidence.append(by_exit(attempt))
     confidence = "certain" if stall.rule == "progress" else "likely"
-    return Diagnosis(confidence, "it hung: the training stopped moving, and keepfit ended it", tuple(evidence), at(frame))
+    return Diagnosis(
+        confidence, "it hung: the training stopped moving, and keepfit ended it", tuple(evidence), at(frame)
+    )
 
 
 CONDITION = Condition(

@@ -4,7 +4,8 @@
 SIGINT, from the keyboard or sent by a program, ended it (in Python: `KeyboardInterrupt`).
 
 ## How keepfit knows
-*certain*: it ended by SIGINT, or the agent saw the `KeyboardInterrupt`. *likely*: status 130, or the traceback says so.
+*certain*: it ended by SIGINT, or the agent saw the `KeyboardInterrupt`. *likely*: status 130, or
+the traceback says so.
 
 ## What to do
 Nothing, if it was you.

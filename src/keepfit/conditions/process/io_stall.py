@@ -1,15 +1,16 @@
 """Storage did not answer.
 
 ## What happened
-The training waited for a disk or a network file system that did not deliver: a throttled volume, a dead NFS server, a failing
-device.
+The training waited for a disk or a network file system that did not deliver: a throttled volume, a
+dead NFS server, a failing device.
 
 ## How keepfit knows
-*likely*: it stopped stepping while I/O pressure (PSI, all tasks waiting) stood above 40 %, or its threads waited uninterruptibly
-in the kernel's I/O or file-system code.
+*likely*: it stopped stepping while I/O pressure (PSI, all tasks waiting) stood above 40 %, or its
+threads waited uninterruptibly in the kernel's I/O or file-system code.
 
 ## What to do
-Copy hot data to a local disk; look at the volume's limits; `dmesg` for a server that does not respond.
+Copy hot data to a local disk; look at the volume's limits; `dmesg` for a server that does not
+respond.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import Condition
 
 PRESSURE = 40.0
-_IO = re.compile(r"io_schedule|wait_on_page|folio_wait|nfs|rpc_|fuse|ext4|xfs|btrfs|blk_|submit_bio|rq_qos|jbd2|filemap")
+_IO = re.compile(
+    r"io_schedule|wait_on_page|folio_wait|nfs|rpc_|fuse|ext4|xfs|btrfs|blk_|submit_bio|rq_qos|jbd2|filemap"
+)
 
 
 def because(attempt: Attempt, cause: str) -> Evidence | None:

@@ -1,12 +1,14 @@
 """Killed by SIGKILL, and nothing proves why.
 
 ## What happened
-SIGKILL ends a process without a word. The kernel's out-of-memory killer sends it, but so do people (`kill -9`), schedulers,
-notebook servers and other guards. `Killed` and status 137 look the same for all of them.
+SIGKILL ends a process without a word. The kernel's out-of-memory killer sends it, but so do people
+(`kill -9`), schedulers, notebook servers and other guards. `Killed` and status 137 look the same
+for all of them.
 
 ## How keepfit knows
-It looked for proof of an out-of-memory kill and found none: *certain* that it was not one when the kernel log is readable and
-names no kill of this process; *likely* when only the cgroup's counters could be read and did not move; *possible* otherwise.
+It looked for proof of an out-of-memory kill and found none: *certain* that it was not one when the
+kernel log is readable and names no kill of this process; *likely* when only the cgroup's counters
+could be read and did not move; *possible* otherwise.
 
 ## What to do
 Ask who else may kill here. `keepfit doctor` says how to let keepfit see more.
@@ -44,7 +46,9 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
     else:
         confidence = "possible"
     whose = "killed by SIGKILL" if died_by(attempt, SIGKILL) else "a child was killed by SIGKILL"
-    return Diagnosis(confidence, f"{whose}; who sent it is unknown, and nothing shows that memory ran out", tuple(evidence))
+    return Diagnosis(
+        confidence, f"{whose}; who sent it is unknown, and nothing shows that memory ran out", tuple(evidence)
+    )
 
 
 def _vanished(attempt: Attempt) -> bool:

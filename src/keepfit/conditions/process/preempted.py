@@ -1,13 +1,16 @@
 """Preempted: the machine was wanted for somebody else.
 
 ## What happened
-A scheduler took the resources back (a higher priority, an owner's return, a spot instance's end) and ended the job politely.
+A scheduler took the resources back (a higher priority, an owner's return, a spot instance's end)
+and ended the job politely.
 
 ## How keepfit knows
-*likely*: the scheduler's own words are in the last output, or the SIGTERM came from a scheduler's daemon or from outside the pod.
+*likely*: the scheduler's own words are in the last output, or the SIGTERM came from a scheduler's
+daemon or from outside the pod.
 
 ## What to do
-Nothing is wrong with the training. Requeue it (`sbatch --requeue`), and let it save its state at SIGTERM.
+Nothing is wrong with the training. Requeue it (`sbatch --requeue`), and let it save its state at
+SIGTERM.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """A Python exception ended it.
 
 ## What happened
-An exception was not caught. The verdict names its type, its message and the last line of *your own* code on the way to it;
-frames of libraries are left out.
+An exception was not caught. The verdict names its type, its message and the last line of *your own*
+code on the way to it; frames of libraries are left out.
 
 ## How keepfit knows
-*certain*: the agent read it from the interpreter at its end. *likely*: it was read from the last traceback in the output.
+*certain*: the agent read it from the interpreter at its end. *likely*: it was read from the last
+traceback in the output.
 
 ## What to do
 The line shown is where to look. It is not retried: the same code would fail the same way.

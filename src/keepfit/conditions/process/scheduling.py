@@ -11,8 +11,20 @@ from ..reading import died_by, log_evidence, passed_on, said
 SIGTERM, SIGXCPU, SIGINT, SIGUSR1 = 15, 24, 2, 10
 
 TIME_LIMIT = re.compile(r"DUE TO TIME LIMIT|TERM_RUNLIMIT|walltime .* exceeded limit|TIMEOUT \*\*\*", re.IGNORECASE)
-PREEMPTION = re.compile(r"DUE TO PREEMPTION|TERM_OWNER|TERM_PREEMPT|preempted by|spot instance interruption", re.IGNORECASE)
-SCHEDULERS = ("slurmstepd", "slurmd", "slurmctld", "sbatchd", "res", "pbs_mom", "kubelet", "containerd-shim", "conmon")
+PREEMPTION = re.compile(
+    r"DUE TO PREEMPTION|TERM_OWNER|TERM_PREEMPT|preempted by|spot instance interruption", re.IGNORECASE
+)
+SCHEDULERS = (
+    "slurmstepd",
+    "slurmd",
+    "slurmctld",
+    "sbatchd",
+    "res",
+    "pbs_mom",
+    "kubelet",
+    "containerd-shim",
+    "conmon",
+)
 NEAR_END = 180.0  # seconds: Slurm's grace before the time limit and after it
 
 

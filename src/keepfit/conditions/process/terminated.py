@@ -1,10 +1,12 @@
 """Terminated by SIGTERM.
 
 ## What happened
-Somebody asked the process to end: a person (`kill`), a service manager, a shutdown, a scheduler that did not say more.
+Somebody asked the process to end: a person (`kill`), a service manager, a shutdown, a scheduler
+that did not say more.
 
 ## How keepfit knows
-*certain*: it ended by SIGTERM. Where the signal came through keepfit, the kernel tells who sent it, and that is shown.
+*certain*: it ended by SIGTERM. Where the signal came through keepfit, the kernel tells who sent it,
+and that is shown.
 
 ## What to do
 Look at the sender. If it was a scheduler, see its own log for the reason.

@@ -1,12 +1,12 @@
 """The time was up: a job's wall-clock limit, or the shell's CPU limit.
 
 ## What happened
-The scheduler ends a job at its time limit with SIGTERM, and a little later with SIGKILL. The shell's `ulimit -t` does it with
-SIGXCPU.
+The scheduler ends a job at its time limit with SIGTERM, and a little later with SIGKILL. The
+shell's `ulimit -t` does it with SIGXCPU.
 
 ## How keepfit knows
-*certain*: it ended by SIGXCPU. *likely*: the scheduler's own words ("DUE TO TIME LIMIT") are in the last output, or SIGTERM came
-when the job's end time, which Slurm tells, was at hand.
+*certain*: it ended by SIGXCPU. *likely*: the scheduler's own words ("DUE TO TIME LIMIT") are in the
+last output, or SIGTERM came when the job's end time, which Slurm tells, was at hand.
 
 ## What to do
 Ask for more time, or let it be continued: a job that saves its state can be requeued.

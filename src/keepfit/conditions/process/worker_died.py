@@ -1,10 +1,12 @@
 """A worker died first.
 
 ## What happened
-A child process (a data worker, a pool member) was killed, and the main process failed because of it.
+A child process (a data worker, a pool member) was killed, and the main process failed because of
+it.
 
 ## How keepfit knows
-*likely*: the kernel named a child of this tree, or the main process' own error is about a worker that is gone.
+*likely*: the kernel named a child of this tree, or the main process' own error is about a worker
+that is gone.
 
 ## What to do
 Look at the worker's reason: the verdict's cause is about it.
@@ -19,7 +21,8 @@ from ..catalogue import Condition
 from ..reading import kernel_kill, said
 
 _TEXT = re.compile(
-    r"BrokenProcessPool|A process in the process pool was terminated abruptly|DataLoader worker .* (?:exited|is killed)|"
+    r"BrokenProcessPool|A process in the process pool was terminated abruptly|"
+    r"DataLoader worker .* (?:exited|is killed)|"
     r"worker .* died|WorkerLostError|terminated unexpectedly",
     re.IGNORECASE,
 )
