@@ -229,6 +229,7 @@ class Attempt:
     agent: str = "absent"  # absent | ready (an interpreter answered) | awake (a framework too) | off
     lacked: tuple[str, ...] = ()
     ended_well: bool = False  # the agent saw the interpreter reach its end without an error
+    witnessed: bool = True  # the supervisor was there at the end and looked
     alive: bool = False  # the process still runs
     watched: bool = False  # attached to by `watch`, not started by us
 

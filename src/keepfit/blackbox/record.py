@@ -144,6 +144,7 @@ def _attempt(
         agent=_agent_state(every("agent")),
         lacked=tuple(dict.fromkeys(lacked)),
         ended_well=any(e.get("state") == "ended" and not e.get("error") for e in every("agent") if e.get("pid") == pid),
+        witnessed=bool(deathbed),
         alive=alive,
         watched=bool(head.get("watched")),
     )

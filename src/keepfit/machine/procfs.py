@@ -130,18 +130,29 @@ def command_line(pid: int, proc: str = "/proc") -> list[str]:
     return [word.decode(errors="replace") for word in text.split(b"\0") if word]
 
 
+# System calls that wait for input: read(fd, …), and poll or select on a single descriptor, which is what
+# a line editor does. Numbers of x86-64 and of the generic table (arm64, riscv64).
+_READS = {0, 63}
+_WAITS = {7, 23, 270, 271, 72, 73}
+
+
 def reads_terminal(pid: int, proc: str = "/proc") -> bool:
-    """Whether a thread of the process sleeps in a read of a terminal (a prompt, pdb)."""
+    """Whether a thread of the process waits for a terminal's input (a prompt, pdb)."""
     for task in tasks(pid, proc):
-        where = read_bytes(f"{proc}/{pid}/task/{task}/wchan") or b""
-        if b"n_tty_read" in where or (b"wait_woken" in where and _stdin_is_terminal(pid, proc)):
+        words = (read_bytes(f"{proc}/{pid}/task/{task}/syscall") or b"").split()
+        if len(words) < 3 or not words[0].isdigit():
+            continue
+        number, first, second = int(words[0]), int(words[1], 16), int(words[2], 16)
+        if number in _READS and _is_terminal(pid, first, proc):
+            return True
+        if number in _WAITS and 1 in (first, second) and _is_terminal(pid, 0, proc):
             return True
     return False
 
 
-def _stdin_is_terminal(pid: int, proc: str) -> bool:
+def _is_terminal(pid: int, fd: int, proc: str) -> bool:
     try:
-        target = os.readlink(f"{proc}/{pid}/fd/0")
+        target = os.readlink(f"{proc}/{pid}/fd/{fd}")
     except OSError:
         return False
     return target.startswith(("/dev/pts/", "/dev/tty", "/dev/console"))

@@ -16,7 +16,7 @@ from ..machine import kernel_log, procfs
 
 def conclude(run: RunDirectory, runs: Path) -> Verdict:
     """Judge a run that has just ended; the verdict goes into its journal and into the index."""
-    verdict = judgement.judge(record.load(run))
+    verdict = revisit(run)
     write(run, verdict)
     now = time.time()
     index.put(runs, [index.judged(index.row_of(run), verdict_json(verdict), now)])
@@ -39,15 +39,14 @@ def revisit(run: RunDirectory) -> Verdict:
 
     Where nobody was there to see the end, the kernel log is asked now, as long as it is the same boot.
     """
-    known = record.load(run)
-    return judgement.judge(_with_kernel_log(run, known))
+    return judgement.judge(_with_kernel_log(run, record.load(run)))
 
 
 def _with_kernel_log(run: RunDirectory, known: Record) -> Record:
     from dataclasses import replace
 
     last = known.last
-    if known.alive or not known.attempts or last.exit is not None or last.kernel_log:
+    if known.alive or not known.attempts or last.witnessed:
         return known
     from ..blackbox import journal
 
@@ -57,7 +56,7 @@ def _with_kernel_log(run: RunDirectory, known: Record) -> Record:
     if lines is None:
         return known
     # Pids come round again: only words about this very pid count, and only while this boot lasts.
-    told = replace(last, kernel_log=lines)
+    told = replace(last, kernel_log=(last.kernel_log or ()) + lines)
     return replace(known, attempts=(*known.attempts[:-1], told))
 
 

@@ -162,6 +162,8 @@ class Front:
     def carry(self) -> int:
         """Carry everything until the command has ended; returns the exit status to give."""
         self._relay = self._stage.relay()
+        for channel in self._relay.channels:
+            channel.on_broken = self._unread
         self._typing = self._keyboard()
         if self._stage.raw is not None:
             self._stage.raw.enter()
@@ -176,11 +178,22 @@ class Front:
         self._linger()
         return self._exit.code if self._exit.code is not None else 1
 
+    def _unread(self, source: int) -> None:
+        if self._link is not None:
+            self._link.send(unread=source)
+
+    @property
+    def judged(self) -> bool:
+        """Whether the judge lived to say its word."""
+        return self._done
+
     def _keyboard(self) -> Relay:
         stage = self._stage
         if stage.keyboard is None or stage.master is None:
             return Relay([])
-        return Relay([Channel(os.dup(stage.keyboard), stage.master)])
+        keys = Channel(os.dup(stage.keyboard), stage.master)
+        keys.before = self._typed
+        return Relay([keys])
 
     def _turn(self, seconds: float) -> None:
         poll = Poller()
@@ -290,8 +303,8 @@ class Front:
                 return
             number = info.si_signo
             if number == signal.SIGCHLD:
-                self._follow_stop()
-            elif number == signal.SIGWINCH:
+                continue  # it only woke us: `_reap` looks
+            if number == signal.SIGWINCH:
                 if self._stage.master is not None:
                     terminal.copy_window_size(1 if terminal.is_terminal(1) else 2, self._stage.master)
             elif number == signal.SIGTSTP:
@@ -321,22 +334,20 @@ class Front:
         except OSError:
             return  # it ended meanwhile
 
-    def _follow_stop(self) -> None:
-        """The command was stopped from its own terminal (Ctrl-Z): give ours back until we are continued."""
-        if self._stage.raw is None or not self._stage.raw.active:
-            return
-        try:
-            waiting = os.waitid(os.P_PID, self._pid, os.WSTOPPED | os.WNOHANG)
-        except ChildProcessError:
-            return
-        if waiting is not None and waiting.si_status in (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU):
-            self._stop_with_command()
+    def _typed(self, keys: bytes) -> bytes:
+        """Ctrl-Z is ours to act on: alone in its session the command cannot be stopped by its own terminal."""
+        master = self._stage.master
+        if master is None or not terminal.makes_signals(master) or terminal.SUSPEND not in keys:
+            return keys
+        self._stop_with_command()
+        return keys.replace(terminal.SUSPEND, b"")
 
     def _stop_with_command(self) -> None:
         if self._stage.raw is not None:
             self._stage.raw.leave()
-        with contextlib.suppress(OSError):
-            os.killpg(self._pid, signal.SIGTSTP) if self._stage.wiring.own_group else None
+        if self._stage.wiring.own_group:
+            with contextlib.suppress(OSError):
+                os.killpg(self._pid, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)  # until SIGCONT
         if self._stage.raw is not None:
             self._stage.raw.enter()

@@ -184,6 +184,9 @@ class Judge:
         while (message := self._link.receive()) is not None:
             if "exited" in message:
                 self._exit = Exit(**message["exited"])
+            if "unread" in message:
+                # The user's reader left: with our copy closed too, the command learns it as it would alone.
+                os.close(int(message["unread"]))
         if self._link.closed and self._exit is None:
             self._front_died()
 
@@ -409,7 +412,7 @@ class Judge:
 
     def say(self, text: str, verdict: bool = False) -> None:
         """A line for the user: through the front, which knows the terminal's mode, or directly."""
-        if self._options.quiet and not verdict:
+        if not text or (self._options.quiet and not verdict):
             return
         if self._link is not None and not self._link.closed:
             self._link.send(say=text)

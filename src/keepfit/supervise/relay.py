@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections import deque
+from collections.abc import Callable
 
 from ..blackbox.tail import TailWriter
 
@@ -28,6 +30,8 @@ class Channel:
         self._held = 0
         self.open = True
         self.broken = False
+        self.on_broken: Callable[[int], None] | None = None
+        self.before: Callable[[bytes], bytes] | None = None  # sees what was read, may keep some of it
 
     @property
     def wants_read(self) -> bool:
@@ -51,6 +55,8 @@ class Channel:
         if not data:
             self.open = False
             return
+        if self.before is not None:
+            data = self.before(data)
         # Into the record first: what the user has seen, the record has.
         if self._tail is not None:
             self._tail.write(data)
@@ -69,6 +75,8 @@ class Channel:
             self._held = 0
             self._queue.clear()
             os.close(self.source)
+            if self.on_broken is not None:
+                self.on_broken(self.source)
             return
         rest = head[count:] + rest
         if rest:
@@ -102,8 +110,6 @@ class Relay:
 
     def drain(self, seconds: float) -> None:
         """Carry what is already there, until nothing comes or the time is up."""
-        import time
-
         deadline = time.monotonic() + seconds
         while not self.finished and time.monotonic() < deadline:
             poll = Poller()

@@ -27,6 +27,17 @@ def copy_window_size(source: int, target: int) -> None:
         return
 
 
+SUSPEND = b"\x1a"  # Ctrl-Z
+
+
+def makes_signals(fd: int) -> bool:
+    """Whether keys such as Ctrl-C and Ctrl-Z are signals in this terminal (an editor switches that off)."""
+    try:
+        return bool(termios.tcgetattr(fd)[3] & termios.ISIG)
+    except termios.error:
+        return False
+
+
 def in_foreground(fd: int) -> bool:
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
