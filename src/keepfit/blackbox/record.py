@@ -141,7 +141,7 @@ def _attempt(
         stdout=tail.text(run.stdout) if last else "",
         stderr=tail.text(run.stderr) if last else "",
         fatal_stacks=_fatal_stacks(run, pid),
-        agent=_agent_state(every("agent")),
+        agent="off" if head.get("agent") == "off" else _agent_state(every("agent")),
         lacked=tuple(dict.fromkeys(lacked)),
         ended_well=any(e.get("state") == "ended" and not e.get("error") for e in every("agent") if e.get("pid") == pid),
         witnessed=bool(deathbed),
@@ -152,10 +152,9 @@ def _attempt(
 
 def _agent_state(events: list[dict[str, Any]]) -> str:
     states = [str(e.get("state")) for e in events]
-    for state in ("awake", "ended", "ready", "off"):
-        if state in states:
-            return "ready" if state == "ended" else state
-    return "absent"
+    if "awake" in states:
+        return "awake"
+    return "ready" if states else "absent"
 
 
 def _python_error(events: list[dict[str, Any]]) -> PythonError | None:

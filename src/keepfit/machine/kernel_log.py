@@ -75,7 +75,7 @@ class KernelLog:
     def fileno(self) -> int | None:
         return self._fd
 
-    def new_lines(self) -> list[str]:
+    def new_lines(self, since: float = 0.0) -> list[str]:
         """Relevant lines since the last call; nothing, quickly, when there is nothing."""
         lines: list[str] = []
         while self._fd is not None:
@@ -89,7 +89,9 @@ class KernelLog:
                 break
             if not record:
                 break
-            lines.append(_text(record))
+            when, text = _parse(record)
+            if when >= since:
+                lines.append(text)
         return [line for line in lines if _RELEVANT.search(line)]
 
     def close(self) -> None:
@@ -98,10 +100,12 @@ class KernelLog:
             self._fd = None
 
 
-def _text(record: bytes) -> str:
-    """`level,seq,time,flags;message` as the message; continuation lines are dropped."""
-    _, _, message = record.decode(errors="replace").partition(";")
-    return message.split("\n", 1)[0]
+def _parse(record: bytes) -> tuple[float, str]:
+    """`level,seq,microseconds,flags;message` as (seconds since boot, message); continuation lines are dropped."""
+    head, _, message = record.decode(errors="replace").partition(";")
+    words = head.split(",")
+    seconds = int(words[2]) / 1e6 if len(words) > 2 and words[2].isdigit() else 0.0
+    return seconds, message.split("\n", 1)[0]
 
 
 def from_journal(since: float, seconds: float = 2.0) -> tuple[str, ...] | None:
@@ -113,13 +117,13 @@ def from_journal(since: float, seconds: float = 2.0) -> tuple[str, ...] | None:
     return tuple(line for line in text.splitlines() if _RELEVANT.search(line))
 
 
-def whole(device: str = "/dev/kmsg") -> tuple[str, ...] | None:
-    """All relevant lines the kernel still holds: for a death nobody was there to see."""
+def since(moment: float, device: str = "/dev/kmsg") -> tuple[str, ...] | None:
+    """Relevant lines from a moment (CLOCK_MONOTONIC) on: for a death nobody was there to see."""
     log = KernelLog(device)
     fd = log.fileno()
     if fd is None:
         return None
     os.lseek(fd, 0, os.SEEK_SET)
-    lines = tuple(log.new_lines())
+    lines = tuple(log.new_lines(since=moment))
     log.close()
     return lines

@@ -52,10 +52,10 @@ def _with_kernel_log(run: RunDirectory, known: Record) -> Record:
 
     events, _ = journal.read(run.journal)
     head = next((e for e in events if e["event"] == "run"), {})
-    lines = kernel_log.whole() if head.get("boot") == procfs.boot_id() else None
+    # Pids come round again: only what was said after the start, and in this boot, can be about this run.
+    lines = kernel_log.since(last.started - 1.0) if head.get("boot") == procfs.boot_id() else None
     if lines is None:
         return known
-    # Pids come round again: only words about this very pid count, and only while this boot lasts.
     told = replace(last, kernel_log=(last.kernel_log or ()) + lines)
     return replace(known, attempts=(*known.attempts[:-1], told))
 

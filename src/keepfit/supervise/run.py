@@ -70,6 +70,7 @@ def write_head(record: Record, options: RunOptions, environment: Mapping[str, st
         boot=procfs.boot_id(),
         budget=options.memory,
         guards=sorted(options.guards),
+        agent="off" if environment.get("KEEPFIT_DISABLE") == "1" else "on",
         watched=watched,
     )
 
@@ -119,8 +120,6 @@ def _recorded(
     before = scene.before(placement, options.memory, str(options.runs), environment)
     if why_no_fence:
         before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
-    if environment.get("KEEPFIT_DISABLE") == "1":
-        record.journal.write("agent", state="off")
     posture.become_subreaper()
     score = posture.shy_from_the_kernel()
     ours, theirs = Link.pair()
