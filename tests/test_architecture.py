@@ -86,7 +86,7 @@ def test_start_up_is_light():
     code = (
         "import sys; sys.argv = ['keepfit', '--version']\n"
         "import keepfit.cli.why, keepfit.cli.run, keepfit.conditions.catalogue as c; c.all_conditions()\n"
-        "heavy = {'numpy', 'tensorflow', 'keras', 'rich', 'textual', 'pyarrow', 'pynvml', 'asyncio'} & set(sys.modules)\n"
+        "heavy = {'numpy', 'tensorflow', 'keras', 'rich', 'pyarrow', 'pynvml', 'asyncio'} & set(sys.modules)\n"
         "print(sorted(heavy))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

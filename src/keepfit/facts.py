@@ -223,6 +223,7 @@ class Attempt:
     disks: tuple[Disk, ...] = ()
     network_errors: Mapping[str, int] = field(default_factory=dict)
     open_files_limit: int | None = None
+    gpus: tuple[Mapping[str, Any], ...] = ()
     stdout: str = ""
     stderr: str = ""
     fatal_stacks: str = ""

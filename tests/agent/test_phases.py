@@ -73,7 +73,8 @@ def test_train_on_batch(runs):
 def test_a_batch_size_hidden_in_a_pipeline(runs):
     code = (
         "import keras, tensorflow as tf\n"
-        "ds = tf.data.Dataset.from_tensor_slices((tf.ones((50, 4)), tf.ones((50, 1)))).shuffle(9).batch(20).prefetch(1)\n"
+        "ds = tf.data.Dataset.from_tensor_slices((tf.ones((50, 4)), tf.ones((50, 1))))\n"
+        "ds = ds.shuffle(9).batch(20).prefetch(1)\n"
         "m = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)]); m.compile('sgd', 'mse')\n"
         "m.fit(ds, verbose=0)\n"
     )
@@ -111,7 +112,8 @@ def test_results_are_bit_identical_to_plain_keras(runs, tmp_path):
         "import sys, keras, numpy as np\n"
         "keras.utils.set_random_seed(7)\n"
         "x = np.random.rand(200, 8).astype('f')\n"
-        "m = keras.Sequential([keras.layers.Dense(16, activation='relu'), keras.layers.Dropout(0.2), keras.layers.Dense(1)])\n"
+        "L = keras.layers\n"
+        "m = keras.Sequential([L.Dense(16, activation='relu'), L.Dropout(0.2), L.Dense(1)])\n"
         "m.compile('adam', 'mse', metrics=['mae'])\n"
         "h = m.fit(x, x.sum(1), epochs=3, validation_split=0.2, verbose=0)\n"
         "import hashlib\n"

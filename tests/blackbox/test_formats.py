@@ -19,7 +19,14 @@ SLOW_OK = settings(max_examples=40, deadline=None, suppress_health_check=list(He
 
 def sample(number: int) -> Sample:
     return Sample(
-        time=float(number), processes=2, threads=3, state="R", rss=number * 10, use=number * 9, cpu=number / 7, io_pressure=1.5
+        time=float(number),
+        processes=2,
+        threads=3,
+        state="R",
+        rss=number * 10,
+        use=number * 9,
+        cpu=number / 7,
+        io_pressure=1.5,
     )
 
 
@@ -208,6 +215,12 @@ def test_a_record_of_garbage_is_still_a_record(tmp_path_factory, files):
 def test_run_directories_are_private(tmp_path):
     run = RunDirectory.create(tmp_path / "runs")
     assert run.path.stat().st_mode & 0o777 == 0o700 and (tmp_path / "runs").stat().st_mode & 0o777 == 0o700
+
+
+def test_ids_sort_by_time_also_within_a_second():
+    moments = [1794713638 + n / 100 for n in range(300)]
+    ids = [rundir.new_id(moment) for moment in moments]
+    assert ids == sorted(ids) and len(set(ids)) == len(ids)
 
 
 def test_default_place():

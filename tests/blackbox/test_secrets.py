@@ -38,7 +38,9 @@ def test_secrets_on_the_command_line_are_masked(argv):
     assert len(masked) == len(argv)
 
 
-@pytest.mark.parametrize("argv", [["train.py", "--epochs", "3"], ["a.py", "--tokenizer", "bert"], ["x", "--keys-file=a"]])
+@pytest.mark.parametrize(
+    "argv", [["train.py", "--epochs", "3"], ["a.py", "--tokenizer", "bert"], ["x", "--keys-file=a"]]
+)
 def test_ordinary_words_stay(argv):
     assert secrets.mask_argv(argv) == argv
 

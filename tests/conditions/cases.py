@@ -29,7 +29,9 @@ def attempt(**more: Any) -> Attempt:
 
 
 def samples(uses: list[int], step: float = 1.0, **more: Any) -> tuple[Sample, ...]:
-    return tuple(Sample(time=n * step, use=use, anon=use, host_available=20 * GIB, **more) for n, use in enumerate(uses))
+    return tuple(
+        Sample(time=n * step, use=use, anon=use, host_available=20 * GIB, **more) for n, use in enumerate(uses)
+    )
 
 
 def beat(time: float, phase: str = "train", **more: Any) -> Beat:

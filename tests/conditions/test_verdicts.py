@@ -204,9 +204,7 @@ def test_who_sent_sigterm():
     sent = attempt(exit=Exit(signal=15), notices=(Notice(1.0, 15, 33, "slurmstepd"),))
     assert cause(sent) == ("preempted", "likely")
     assert cause(attempt(exit=Exit(signal=15), notices=(Notice(1.0, 15, 33, "bash"),))) == ("terminated", "certain")
-    pod = attempt(
-        exit=Exit(status=1), notices=(Notice(1.0, 15),), environment={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
-    )
+    pod = attempt(exit=Exit(status=1), notices=(Notice(1.0, 15),), environment={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
     assert cause(pod) == ("preempted", "likely")
 
 
@@ -231,9 +229,7 @@ def memory_death(**more):
 
 
 def test_batch_too_large_in_the_first_step():
-    case = memory_death(
-        samples=samples([GIB] * 10 + [4 * GIB]), beats=(beat(9.0, epoch=0, step=0, batch_size=1024),)
-    )
+    case = memory_death(samples=samples([GIB] * 10 + [4 * GIB]), beats=(beat(9.0, epoch=0, step=0, batch_size=1024),))
     found = verdict(case)
     assert found.because[0] == "batch_too_large" and any("batch 1024" in item.says for item in found.evidence)
 
@@ -252,7 +248,9 @@ def test_data_before_the_first_step():
 
 
 def test_a_spike_and_a_climb():
-    spike = memory_death(samples=samples([GIB] * 30 + [3 * GIB, 4 * GIB]), beats=(beat(1.0, steps=0), beat(29.0, steps=99)))
+    spike = memory_death(
+        samples=samples([GIB] * 30 + [3 * GIB, 4 * GIB]), beats=(beat(1.0, steps=0), beat(29.0, steps=99))
+    )
     assert "spike" in verdict(spike).because
     climb = memory_death(
         samples=samples([GIB + n * GIB // 10 for n in range(31)]), beats=(beat(1.0), beat(29.0, steps=99))

@@ -102,7 +102,7 @@ def test_a_tree_through_forks_and_a_daemon():
             tree.count(time.monotonic())
             return tree.reading()
 
-        stage.wait_until(lambda: look().processes >= 2 and len(tree.pids) == 3 or len(tree.deaths) >= 1)
+        stage.wait_until(lambda: (look().processes >= 2 and len(tree.pids) == 3) or len(tree.deaths) >= 1)
         stage.wait_until(lambda: look() and len(tree.deaths) == 1, what="the death of the daemon's parent")
         reading = look()
         assert reading.processes == 2, "the daemon left its parent but stays in the tree"

@@ -20,16 +20,15 @@ def without_own_cgroup() -> list[str]:
         "-m",
         "sh",
         "-c",
-        'mount -o remount,ro,bind /sys/fs/cgroup/memory 2>/dev/null || mount -o remount,ro,bind /sys/fs/cgroup; exec "$@"',
+        "mount -o remount,ro,bind /sys/fs/cgroup/memory 2>/dev/null || mount -o remount,ro,bind /sys/fs/cgroup; "
+        'exec "$@"',
         "sh",
     ]
 
 
 def test_a_fast_toucher_is_stopped_at_the_line_by_sampling(runs, needs):
     needs("mounts")
-    outcome = stage.run(
-        runs, stage.victim("touches_fast.py", "4000"), ["--memory", "600MiB"], without_own_cgroup()
-    )
+    outcome = stage.run(runs, stage.victim("touches_fast.py", "4000"), ["--memory", "600MiB"], without_own_cgroup())
     verdict = outcome.why()
     assert (outcome.status, verdict["cause"], verdict["confidence"]) == (137, "memory_budget", "certain")
     assert any("held by sampling" in word for word in verdict["lacked"])

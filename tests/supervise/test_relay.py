@@ -16,9 +16,7 @@ PYTHON = sys.executable
 
 
 def test_output_is_untouched_and_kept_apart(runs):
-    code = (
-        "import sys; sys.stdout.buffer.write(bytes(range(256)) * 500); sys.stdout.flush(); sys.stderr.write('to stderr')"
-    )
+    code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 500); sys.stderr.write('to stderr')"
     process = stage.start(runs, [PYTHON, "-c", code])
     out, err = process.communicate(timeout=60)
     assert out == bytes(range(256)) * 500
@@ -130,7 +128,9 @@ def test_two_runs_at_once(runs):
 
 
 def test_a_terminal_stays_a_terminal(runs):
-    code = "import os, sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), *os.get_terminal_size())"
+    code = (
+        "import os, sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), *os.get_terminal_size())"
+    )
     terminal = Terminal(["run", "--", PYTHON, "-c", code], stage.clean_environment(runs), rows=31, columns=97)
     assert b"True True True 97 31" in terminal.until_closed()
     assert terminal.status() == 0

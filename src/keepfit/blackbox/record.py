@@ -138,6 +138,7 @@ def _attempt(
         disks=_all(Disk, deathbed.get("disks") or scene.get("disks")),
         network_errors=deathbed.get("network_errors") or {},
         open_files_limit=scene.get("open_files_limit"),
+        gpus=tuple(deathbed.get("gpus") or ()),
         stdout=tail.text(run.stdout) if last else "",
         stderr=tail.text(run.stderr) if last else "",
         fatal_stacks=_fatal_stacks(run, pid),

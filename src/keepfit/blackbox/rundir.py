@@ -26,9 +26,15 @@ def default_runs_directory(environment: Mapping[str, str]) -> Path:
 
 
 def new_id(now: float | None = None) -> str:
-    """Sorts by time, reads as a date, and is unique: `20261115-031502-k7f3`."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    return stamp + "-" + "".join(secrets.choice(_ALPHABET) for _ in range(4))
+    """Sorts by time, reads as a date, and is unique: `20261115-031502-k7f3`.
+
+    The first two letters are the part of the second, so that runs of the same second sort too.
+    """
+    now = time.time() if now is None else now
+    base = len(_ALPHABET)
+    high, low = divmod(int(now % 1 * base * base), base)
+    suffix = _ALPHABET[high] + _ALPHABET[low] + secrets.choice(_ALPHABET) + secrets.choice(_ALPHABET)
+    return time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + "-" + suffix
 
 
 class RunDirectory:

@@ -124,6 +124,7 @@ def _memory(attempt: Attempt) -> MemoryFacts:
         limit_source=limit.source if limit else "unknown",
         peak_bytes=attempt.peak,
         last_bytes=last.use if last else 0,
+        gpu=attempt.gpus,
     )
 
 

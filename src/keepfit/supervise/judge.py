@@ -2,63 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..blackbox import ring
+from ..blackbox.follower import JournalFollower
 from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..conditions.process.hang import Watchfulness
 from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
-from ..machine import gpu, pidfd, pressure, procfs
+from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
 from . import danger, fence, scene
 from .link import Link
+from .lookout import Lookout
 from .options import RunOptions
 from .relay import Poller, Relay
 from .vigil import Vigil
 
-TICK = 0.05
-DISCOVER_EVERY = 0.1  # newcomers
-COUNT_EVERY = 0.2  # state, CPU, faults
-DETAIL_EVERY = 1.0  # split, swap, I/O, open files, pressure, hang
-SLOW_EVERY = 10.0  # the lane that reaches back for hours
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
 UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
-
-
-class JournalFollower:
-    """New lines of a journal that others write to as well."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._offset = 0
-
-    def new_events(self) -> list[dict[str, Any]]:
-        try:
-            if os.stat(self._path).st_size <= self._offset:
-                return []
-            with open(self._path, "rb") as file:
-                file.seek(self._offset)
-                content = file.read(1 << 20)
-        except OSError:
-            return []
-        whole = content[: content.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        events = []
-        for line in whole.splitlines():
-            try:
-                events.append(json.loads(line))
-            except ValueError:
-                continue
-        return [event for event in events if isinstance(event, dict)]
 
 
 @dataclass
@@ -96,12 +64,9 @@ class Judge:
         self._make_relay = relay
         self._relay: Relay | None = None
         self._adopter = adopter
-        self._ring: ring.RingWriter | None = None
         self._exit: Exit | None = None
         self._asked_to_end = False
         self._ended_at: float | None = None
-        self._slow: dict[str, Any] = {}
-        self._probe = gpu.GpuProbe()
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -113,16 +78,13 @@ class Judge:
 
     def _begin(self, subject: Subject) -> None:
         self._subject = subject
-        try:
-            self._ring = ring.RingWriter(self._run.ring)
-        except OSError as error:
-            self._journal.write("trouble", what=f"no ring: {error.strerror}")
         self._tree = ProcessTree(subject.pid, ignore=(os.getpid(),), adopter=self._adopter)
         self._pidfd = pidfd.open_pid(subject.pid)
         self._follower = JournalFollower(self._run.journal)
         self._vigil = Vigil(subject.pid, self._run.stacks, self._options.hang_after)
         if self._fence is None and self._options.memory and not subject.watched:
             self._fence = fence.adopt(subject.pid, self._options.memory)
+        self._lookout = Lookout(self._tree, self._scene, self._journal, self._open_ring(), self._pulse, self._fence)
         self._lines()
         self._journal.write(
             "scene",
@@ -131,6 +93,13 @@ class Judge:
             fence=self._fence.level.path if self._fence else None,
             **scene.opening(self._scene, self._tree),
         )
+
+    def _open_ring(self) -> ring.RingWriter | None:
+        try:
+            return ring.RingWriter(self._run.ring)
+        except OSError as error:
+            self._journal.write("trouble", what=f"no ring: {error.strerror}")
+            return None
 
     def _lines(self) -> None:
         guarded = "memory" in self._options.guards and not self._subject.watched
@@ -146,17 +115,20 @@ class Judge:
             self._host = danger.HostLine(self._tree)
 
     def _loop(self) -> None:
-        now = time.monotonic()
-        due = {"tick": now, "discover": now, "count": now, "detail": now, "slow": now + SLOW_EVERY}
+        due = time.monotonic()
         while self._exit is None:
             now = time.monotonic()
-            if now >= due["tick"]:
-                reading = self._look(now, due)
-                interval = self._sampled.interval() if self._sampled else TICK
-                due["tick"] = max(due["tick"] + interval, now + interval / 2)
+            if now >= due:
+                reading, sample = self._lookout.look(now, self._sampled.last if self._sampled else None)
+                interval = self._lookout.interval
+                if self._sampled is not None:
+                    interval = min(interval, self._sampled.interval())
+                due = max(due + interval, now + interval / 2)
                 self._guard(now, reading)
+                if self._lookout.detailed:
+                    self._watch_over(sample)
                 self._give_up_on_unkillable(now)
-            self._wait(due["tick"])
+            self._wait(due)
 
     def _wait(self, until: float) -> None:
         poll = Poller()
@@ -208,89 +180,6 @@ class Judge:
         if known is None:
             self._scene.lacked.append("exit status: it was not our child, and this kernel does not tell")
 
-    # --- looking --------------------------------------------------------------------------------------
-
-    def _look(self, now: float, due: dict[str, float]) -> TreeReading:
-        self._tree.measure(now)
-        if now >= due["discover"]:
-            due["discover"] = now + DISCOVER_EVERY
-            self._tree.discover()
-        if now >= due["count"]:
-            due["count"] = now + COUNT_EVERY
-            self._tree.count(now)
-        detailed = now >= due["detail"]
-        if detailed:
-            due["detail"] = now + DETAIL_EVERY
-            self._tree.detail()
-            self._surroundings(now)
-        reading = self._tree.reading()
-        sample = self._sample(now, reading)
-        self._drain_pulse()
-        if self._ring is not None:
-            self._ring.sample(sample)
-            if now >= due["slow"]:
-                due["slow"] = now + SLOW_EVERY
-                self._ring.sample(sample, ring.SLOW)
-        if detailed:
-            self._watch_over(sample)
-        return reading
-
-    def _sample(self, now: float, reading: TreeReading) -> Sample:
-        if self._fence is not None:
-            use = self._fence.level.use or 0
-        elif self._sampled is not None:
-            use = self._sampled.last
-        else:
-            use = reading.anon + reading.shmem - reading.inherited
-        return Sample(
-            time=now,
-            processes=min(reading.processes, 65535),
-            threads=reading.threads,
-            state=reading.state,
-            rss=reading.rss,
-            anon=reading.anon,
-            file=reading.file,
-            shmem=reading.shmem,
-            swap=reading.swap,
-            use=max(0, use),
-            cpu=reading.cpu,
-            read_bytes=reading.read_bytes,
-            write_bytes=reading.write_bytes,
-            faults=reading.faults,
-            major_faults=reading.major_faults,
-            open_files=reading.open_files,
-            **self._slow,
-        )
-
-    def _surroundings(self, now: float) -> None:
-        memory, io, cpu = (pressure.read(what) for what in ("memory", "io", "cpu"))
-        limit, own = self._scene.limit, self._scene.placement
-        level = next((lv for lv in own.levels if limit is not None and lv.path == limit.path), own.own)
-        self._info = procfs.meminfo()
-        self._slow = {
-            "level_use": (level.use or 0) if level else 0,
-            "host_available": self._info.get("MemAvailable", 0),
-            "swapped_in": pressure.swapped_in(),
-            "memory_pressure": memory.full if memory else 0.0,
-            "io_pressure": io.full if io else 0.0,
-            "cpu_pressure": cpu.some if cpu else 0.0,
-        }
-        if lines := self._scene.kernel.new_lines():
-            self._journal.write("kernel", lines=lines)
-        self._probe.poll(now)
-
-    def _drain_pulse(self) -> None:
-        if self._pulse is None:
-            return
-        records = self._pulse.new_records()
-        for sequence, record in records:
-            if self._ring is not None:
-                self._ring.beat(record, sequence)
-        if records:
-            decoded = ring.BEATS.decode(records[-1][1])
-            if decoded is not None:
-                self._vigil.beat(ring.beat(decoded[1], decoded[2]))
-
     # --- guarding -------------------------------------------------------------------------------------
 
     def _guard(self, now: float, reading: TreeReading) -> None:
@@ -300,7 +189,7 @@ class Judge:
         if found is None and self._fenced is not None:
             found = self._fenced.check(now)
         if found is None and self._host is not None:
-            found = self._host.check(now, reading, self._info)
+            found = self._host.check(now, reading, self._lookout.memory)
         if found is not None:
             self._end_at_the_line(found)
 
@@ -318,11 +207,7 @@ class Judge:
     def _end_at_the_line(self, found: Danger) -> None:
         """Frozen; now what it was doing goes into the record, and then it ends."""
         self._asked_to_end = True
-        now = time.monotonic()
-        self._drain_pulse()
-        if self._ring is not None:
-            sample = self._sample(now, self._tree.reading())
-            self._ring.sample(replace(sample, use=max(sample.use, found.use_bytes)))
+        self._lookout.look(time.monotonic(), use=found.use_bytes)
         self._journal.write("danger", **as_json(found))
         self._end_command()
 
@@ -356,9 +241,10 @@ class Judge:
                 self._vigil.armed(int(event["pid"]), int(event["stack_signal"]))
         if "hang" not in self._options.guards or self._asked_to_end:
             return
-        doing = self._pulse.doing if self._pulse else "stepping"
+        if self._lookout.last_beat is not None:
+            self._vigil.beat(self._lookout.last_beat)
         already = self._vigil.suspected
-        found, stall = self._vigil.look(sample, doing, self._output_size())
+        found, stall = self._vigil.look(sample, self._lookout.doing, self._output_size())
         if stall is None:
             return
         if found is Watchfulness.SUSPECTED and not already:
@@ -396,17 +282,16 @@ class Judge:
 
     def _finish(self) -> None:
         """The exit is known: close the record and say why."""
-        self._drain_pulse()
+        self._lookout.drain_pulse()
         closing = scene.closing(self._scene, self._tree)
+        if self._lookout.gpus is not None:
+            closing["gpus"] = self._lookout.gpus
         if lines := closing.pop("kernel_lines"):
             self._journal.write("kernel", lines=lines)
         self._journal.write("deathbed", **closing)
         if self._relay is not None:
             self._relay.drain(5.0)
-        self._probe.close()
-        self._tree.close()
-        if self._ring is not None:
-            self._ring.close()
+        self._lookout.close()
         if self._fence is not None:
             self._fence.remove()
 

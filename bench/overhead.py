@@ -1,0 +1,170 @@
+"""What a training step pays, measured in one process in short interleaved blocks.
+
+Whole processes side by side vary by 0.7 to 1.5 on a shared machine, so they cannot answer a question of one
+per cent. Here one process, run under keepfit, takes the inner loop of `fit` in blocks of a few steps and
+switches between them: hooks in and supervisor running, hooks out and supervisor stopped (SIGSTOP), and the
+same once more as the A/A row; beside them memray and `enable_check_numerics` on the same work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from tests import stage
+
+from . import tables
+
+ROUNDS = 600
+STEPS = 6  # a block
+MODELS = ("dense", "conv")
+HOOKS = ("on_train_batch_begin", "on_train_batch_end")
+
+
+def main() -> None:
+    for model in MODELS:
+        with tempfile.TemporaryDirectory() as runs:
+            done = subprocess.run(
+                [*stage.KEEPFIT, "run", "--", sys.executable, "-m", "bench.overhead", "--inside", model],
+                env=stage.clean_environment(runs),  # type: ignore[arg-type]
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        if done.returncode:
+            sys.exit(f"the measurement failed:\n{done.stderr[-3000:]}")
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        _show(model, result["times"], result["lacked"])
+
+
+def _show(model: str, times: dict[str, list[float]], lacked: dict[str, str]) -> None:
+    base = times["plain"]
+    rows = []
+    for name, values in times.items():
+        if name == "plain":
+            continue
+        ratios = [value / reference for value, reference in zip(values, base, strict=True)]
+        middle, low, high = tables.median_with_bound(ratios)
+        wanted = "≤ 1.01, bound ≤ 1.02" if name == "keepfit" else ""
+        reached = tables.verdict(middle <= 1.01 and high <= 1.02) if name == "keepfit" else ""
+        rows.append([name, f"{middle:.4f}", f"{low:.4f} to {high:.4f}", len(ratios), wanted, reached])
+    rows += [[name, why, "", "", "", ""] for name, why in lacked.items()]
+    step = statistics.median(base) * 1000
+    header = ("VARIANT / PLAIN", "MEDIAN RATIO", "95 % BOUND", "PAIRS", "WANTED", "REACHED")
+    tables.show(f"Step time, {model} net, {step:.2f} ms a step, blocks of {STEPS} steps", header, rows)
+
+
+# --- inside the supervised process -------------------------------------------------------------------------
+
+
+def inside(kind: str) -> None:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+    from keras.src.callbacks.callback_list import CallbackList
+
+    def build():
+        layers = {
+            "dense": [keras.Input((256,)), keras.layers.Dense(1024, "relu"), keras.layers.Dense(512, "relu")],
+            "conv": [keras.Input((28, 28, 1)), keras.layers.Conv2D(16, 3, activation="relu"), keras.layers.Flatten()],
+        }[kind]
+        model = keras.Sequential([*layers, keras.layers.Dense(10)])
+        model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), jit_compile=False)
+        shape = model.input_shape[1:]
+        x = np.random.rand(64, *shape).astype("float32")
+        y = np.random.randint(0, 10, 64)
+        data = tf.data.Dataset.from_tensors((x, y)).cache().repeat()
+        model.make_train_function()
+        iterator = iter(data)
+        for _ in range(20):
+            model.train_function(iterator)
+        return model, iterator
+
+    plain = build()
+    tf.debugging.enable_check_numerics()
+    checked = build()
+    tf.debugging.disable_check_numerics()
+
+    supervisor = _supervisor()
+    hooked = {name: getattr(CallbackList, name) for name in HOOKS}
+    lists = {id(model): CallbackList([], add_history=True, model=model) for model, _ in (plain, checked)}
+
+    def block(model, iterator) -> float:
+        callbacks, took = lists[id(model)], []
+        for step in range(STEPS):
+            began = time.perf_counter()
+            callbacks.on_train_batch_begin(step)
+            logs = model.train_function(iterator)
+            callbacks.on_train_batch_end(step, logs)
+            took.append(time.perf_counter() - began)
+        return statistics.median(took)
+
+    def with_keepfit() -> float:
+        for name, hook in hooked.items():
+            setattr(CallbackList, name, hook)
+        _signal(supervisor, signal.SIGCONT)
+        try:
+            return block(*plain)
+        finally:
+            _signal(supervisor, signal.SIGSTOP)
+            for name, hook in hooked.items():
+                setattr(CallbackList, name, hook.__wrapped__)
+
+    variants = {
+        "plain": lambda: block(*plain),
+        "plain again (A/A)": lambda: block(*plain),
+        "keepfit": with_keepfit,
+        "enable_check_numerics": lambda: block(*checked),
+    }
+    lacked = {}
+    try:
+        import memray
+    except ImportError as error:
+        lacked["memray"] = str(error)
+    else:
+
+        def with_memray() -> float:
+            with memray.Tracker(destination=memray.FileDestination("/dev/null", overwrite=True)):
+                return block(*plain)
+
+        variants["memray"] = with_memray
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    order = list(variants)
+    for name in HOOKS:
+        setattr(CallbackList, name, hooked[name].__wrapped__)
+    _signal(supervisor, signal.SIGSTOP)
+    try:
+        for _ in range(ROUNDS):
+            random.shuffle(order)
+            for name in order:
+                times[name].append(variants[name]())
+    finally:
+        _signal(supervisor, signal.SIGCONT)
+    print(json.dumps({"times": times, "lacked": lacked}))
+
+
+def _supervisor() -> list[int]:
+    """The front (our parent) and the judge (its other child)."""
+    front = os.getppid()
+    judges = [pid for pid in stage.children(front) if pid != os.getpid()]
+    assert len(judges) == 1, judges
+    return [front, *judges]
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        os.kill(pid, number)
+
+
+if __name__ == "__main__":
+    if "--inside" in sys.argv:
+        inside(sys.argv[-1])
+    else:
+        main()
