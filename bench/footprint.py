@@ -7,8 +7,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from keepfit.machine import procfs
 from tests import stage
+
+from keepfit.machine import procfs
 
 from . import tables
 

@@ -16,9 +16,10 @@ import threading
 import time
 from pathlib import Path
 
+from tests import stage
+
 from keepfit.blackbox import journal, record, ring
 from keepfit.blackbox.rundir import RunDirectory
-from tests import stage
 
 from . import tables
 

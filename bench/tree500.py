@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from tests import stage
+
 from keepfit.blackbox import ring
 from keepfit.machine import procfs
-from tests import stage
 
 from . import tables
 
@@ -46,7 +48,7 @@ def main() -> None:
         process.communicate()
     rate = len(samples) / (now - began)
     seen = max(sample.processes for sample in samples)
-    gaps = [b.time - a.time for a, b in zip(samples, samples[1:], strict=False)]
+    gaps = [b.time - a.time for a, b in itertools.pairwise(samples)]
     rows = [
         ["processes seen", seen, PROCESSES, tables.verdict(seen >= PROCESSES)],
         ["samples a second", f"{rate:.1f}", "≥ 5", tables.verdict(rate >= 4.95)],

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..blackbox.journal import JournalWriter
@@ -22,8 +22,10 @@ from . import launch, terminal
 from .fence import Fence
 from .link import Link
 from .relay import Channel, Poller, Relay
+from .signals import Arrived, SignalQueue
 
-TURN = 0.05  # seconds: signals wait at most this long
+TURN = 0.05  # seconds, where something can only be asked for: signals without signalfd, an end without pidfd
+LONG = 60.0  # seconds, where everything that can happen wakes us
 DRAIN = 5.0  # for what the command wrote before it ended
 VERDICT_WAIT = 10.0  # for the judge's last word
 
@@ -36,7 +38,6 @@ FORWARDED = (
     signal.SIGUSR2,
 )
 _HEARD = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD, signal.SIGTSTP)
-_FROM_KERNEL = 0x80  # SI_KERNEL: typed at a terminal
 
 
 @dataclass
@@ -100,16 +101,6 @@ def set_stage() -> Stage:
     return Stage(wiring, sources, to_close, master, keyboard, raw)
 
 
-@contextlib.contextmanager
-def signals_held() -> Iterator[None]:
-    """Signals are taken with their senders, one turn at a time, instead of interrupting."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class Front:
     """From launch to exit status."""
 
@@ -129,6 +120,7 @@ class Front:
         self._exit: Exit | None = None
         self._done = False
         self._abandoned = False
+        self._signals = SignalQueue(_HEARD)
 
     def start(
         self,
@@ -168,8 +160,9 @@ class Front:
         if self._stage.raw is not None:
             self._stage.raw.enter()
         try:
+            waking = self._signals.fileno() is not None and self._pidfd is not None
             while self._exit is None:
-                self._turn(TURN)
+                self._turn(LONG if waking else TURN)
             self._relay.drain(DRAIN)
         finally:
             if self._stage.raw is not None:
@@ -200,8 +193,10 @@ class Front:
         self._relay.register(poll)
         if self._stage.raw is not None and self._stage.raw.active:
             self._typing.register(poll)
-        if self._pidfd is not None:
+        if self._pidfd is not None and self._exit is None:
             poll.want(self._pidfd, select.POLLIN)
+        if (signals := self._signals.fileno()) is not None:
+            poll.want(signals, select.POLLIN)
         if self._link is not None and not self._link.closed:
             poll.want(self._link.fileno(), select.POLLIN)
         ready = poll.wait(seconds)
@@ -297,40 +292,34 @@ class Front:
             return  # nobody is reading
 
     def _take_signals(self) -> None:
-        while True:
-            info = signal.sigtimedwait(_HEARD, 0)
-            if info is None:
-                return
-            number = info.si_signo
-            if number == signal.SIGCHLD:
+        for arrived in self._signals.take():
+            if arrived.number == signal.SIGCHLD:
                 continue  # it only woke us: `_reap` looks
-            if number == signal.SIGWINCH:
+            if arrived.number == signal.SIGWINCH:
                 if self._stage.master is not None:
                     terminal.copy_window_size(1 if terminal.is_terminal(1) else 2, self._stage.master)
-            elif number == signal.SIGTSTP:
+            elif arrived.number == signal.SIGTSTP:
                 self._stop_with_command()
             else:
-                self._forward(number, info)
+                self._forward(arrived)
 
-    def _forward(self, number: int, info: signal.struct_siginfo) -> None:
-        typed = info.si_code == _FROM_KERNEL
-        sender = None if typed else info.si_pid or None
+    def _forward(self, arrived: Arrived) -> None:
         if self._journal is not None:
-            known = procfs.stat(sender) if sender else None
+            known = procfs.stat(arrived.sender) if arrived.sender else None
             self._journal.write(
                 "signal",
                 time=time.monotonic(),
-                signal=number,
-                sender=sender,
+                signal=arrived.number,
+                sender=arrived.sender,
                 sender_name=known.name if known else None,
             )
-        if typed and not self._stage.wiring.own_group:
+        if arrived.typed and not self._stage.wiring.own_group:
             return  # it shares our terminal's group: the kernel sent it there as well
         try:
-            if typed:
-                os.killpg(self._pid, number)
+            if arrived.typed:
+                os.killpg(self._pid, arrived.number)
             else:
-                os.kill(self._pid, number)
+                os.kill(self._pid, arrived.number)
         except OSError:
             return  # it ended meanwhile
 

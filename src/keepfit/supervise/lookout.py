@@ -22,8 +22,8 @@ from .scene import Scene
 TICK = 0.05  # seconds between samples, as long as a look is cheap
 SLOWEST_TICK = 0.19  # however many processes there are: five samples a second
 SHARE = 0.01  # of one core may go into each kind of looking; dearer looks come less often
-DISCOVER_EVERY = 0.1  # newcomers
-COUNT_EVERY = 0.2  # state, CPU, faults
+DISCOVER_EVERY = 0.25  # newcomers
+COUNT_EVERY = 0.25  # state, CPU, faults
 DETAIL_EVERY = 1.0  # split, swap, I/O, open files, pressure
 SLOW_EVERY = 10.0  # the lane that reaches back for hours
 

@@ -83,16 +83,14 @@ def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verd
     if record is None:
         return _bare(options, environment, path, stage)
     write_head(record, options, environment)
-    with front.signals_held():
-        return _recorded(options, environment, path, stage, record, verdict)
+    return _recorded(options, environment, path, stage, record, verdict)
 
 
 def _bare(options: RunOptions, environment: Mapping[str, str], path: str, stage: front.Stage) -> int:
     """Nothing can be recorded at all: carry the command, no more."""
-    with front.signals_held():
-        plain = front.Front(stage, None, None, None, None)
-        plain.start(path, options.argv, launch.trainee_environment(environment, None, None))
-        return plain.carry()
+    plain = front.Front(stage, None, None, None, None)
+    plain.start(path, options.argv, launch.trainee_environment(environment, None, None))
+    return plain.carry()
 
 
 def _recorded(
