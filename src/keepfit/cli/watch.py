@@ -8,7 +8,7 @@ import sys
 
 from ..facts import verdict_json
 from ..report import style, verdict_text
-from ..supervise.watch import NotThere, watch
+from ..supervise.watch import NotThere, find, watch
 from . import UserError
 from .run import _positive
 from .selection import add_json, add_runs_directory, print_json, runs_directory
@@ -26,6 +26,7 @@ def main(args: argparse.Namespace) -> int:
     if not args.pid.isdigit():
         raise UserError(f"a process id was expected; received {args.pid!r}")
     try:
+        find(int(args.pid))
         print(f"keepfit: watching pid {args.pid} (Ctrl-C detaches; nothing is sent to it)", file=sys.stderr)
         verdict = watch(
             int(args.pid),

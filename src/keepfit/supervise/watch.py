@@ -18,13 +18,18 @@ class NotThere(Exception):
     """No such process, or not ours to look at."""
 
 
+def find(pid: int) -> procfs.Stat:
+    known = procfs.stat(pid)
+    if known is None or known.state in "ZX":
+        raise NotThere(f"there is no process {pid}")
+    return known
+
+
 def watch(
     pid: int, runs: Path, environment: Mapping[str, str], name: str = "", hang_after: float | None = None
 ) -> Verdict:
     """Record a running process until it ends, and judge its end. Nothing is sent to it."""
-    known = procfs.stat(pid)
-    if known is None or known.state in "ZX":
-        raise NotThere(f"there is no process {pid}")
+    known = find(pid)
     argv = tuple(procfs.command_line(pid)) or (known.name,)
     options = RunOptions(argv, runs, name=name, guards=frozenset({"hang"}), hang_after=hang_after, quiet=False)
     record = open_record(options)

@@ -1,11 +1,12 @@
-"""A batch far too large for its container: dies in the very first step of `fit`."""
+"""The tour's training: a small convolutional net whose batch is far too large for its container."""
 
 import keras
 import numpy as np
 
 batch = 2048
-x = np.random.rand(batch, 64, 64, 3).astype("float32")
-y = np.random.randint(0, 10, batch)
+images = np.random.rand(batch, 64, 64, 3).astype("float32")
+labels = np.random.randint(0, 10, batch)
+
 model = keras.Sequential(
     [
         keras.layers.Conv2D(64, 3, activation="relu"),
@@ -15,4 +16,5 @@ model = keras.Sequential(
     ]
 )
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-model.fit(x, y, batch_size=batch, epochs=2, verbose=2)
+print(f"training on {batch} images at once", flush=True)
+model.fit(images, labels, batch_size=batch, epochs=3, verbose=2)

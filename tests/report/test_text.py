@@ -1,0 +1,96 @@
+"""What people read: snapshots, twelve lines at most, and text from outside that cannot hijack a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keepfit.facts import AttemptLine, Evidence, Remedy, Verdict, Where
+from keepfit.report import style, tables, verdict_text
+
+DEATH = Verdict(
+    run="20261115-031502-k7f3",
+    outcome="died",
+    cause="cgroup_oom",
+    because=("batch_too_large", "limit_unknown_to_user"),
+    code="KF101",
+    confidence="certain",
+    summary="killed by the kernel: the container's memory limit was reached",
+    where=Where(epoch=0, step=3, phase="train", pid=4758),
+    evidence=(
+        Evidence("cgroup", "cgroup /box: oom_kill 0 → 1 while pid 4758 ran"),
+        Evidence("kernel", "“Killed process 4758 (python)”, CONSTRAINT_MEMCG of cgroup /box"),
+        Evidence("samples", "use 1.50 GiB of 1.50 GiB (cgroup /box)", "likely"),
+    ),
+    remedies=(Remedy("use a smaller batch", "model.fit(…, batch_size=…)"),),
+    attempts=(AttemptLine(1, "cgroup_oom", None, 12.0, 3),),
+)
+
+SCREEN = """\
+keepfit: killed by the kernel: the container's memory limit was reached                                KF101 · certain
+  where      epoch 0, step 3, training
+  evidence   cgroup: cgroup /box: oom_kill 0 → 1 while pid 4758 ran
+             kernel: “Killed process 4758 (python)”, CONSTRAINT_MEMCG of cgroup /box
+             samples: use 1.50 GiB of 1.50 GiB (cgroup /box)
+  because    batch too large, limit unknown to user
+  try        use a smaller batch: model.fit(…, batch_size=…)
+  help       keepfit explain KF101; the record: keepfit why 20261115-031502-k7f3"""
+
+ERROR_SCREEN = """\
+keepfit: a Python exception: KeyError: 'label'                                                         KF510 · certain
+  where      train.py:5
+             > return sample["label"]
+  evidence   agent: KeyError: 'label'
+  not seen   kernel log not readable (Operation not permitted)
+  help       keepfit explain KF510; the record: keepfit why 20261115-031502-k7f3"""
+
+
+def test_a_death():
+    assert verdict_text.render(DEATH) == SCREEN
+
+
+def test_an_exception_shows_the_users_line():
+    verdict = replace(
+        DEATH,
+        code="KF510",
+        because=(),
+        remedies=(),
+        summary="a Python exception: KeyError: 'label'",
+        where=Where(file="train.py", line=5, pid=1),
+        evidence=(Evidence("agent", "KeyError: 'label'"),),
+        lacked=("kernel log not readable (Operation not permitted)",),
+        code_line='return sample["label"]',
+    )
+    assert verdict_text.render(verdict) == ERROR_SCREEN
+
+
+words = st.text(max_size=400)
+
+
+@given(words, st.lists(words, max_size=9), st.lists(words, max_size=6), words, st.integers(40, 200))
+def test_never_more_than_twelve_lines_nor_a_control_character(summary, says, lacked, code, width):
+    verdict = replace(
+        DEATH,
+        summary=summary,
+        evidence=tuple(Evidence("log", text) for text in says),
+        lacked=tuple(lacked),
+        code_line=code,
+    )
+    screen = verdict_text.render(verdict, width=width)
+    assert len(screen.split("\n")) <= 12
+    assert not any(ord(c) < 32 and c != "\n" for c in screen) and "\x1b" not in screen
+
+
+def test_hostile_text_is_shown_not_obeyed():
+    assert style.harmless("a\x1b[31mred\x07\u202e") == "a\\x1b[31mred\\x07\\x202e"
+
+
+def test_tables_fit_and_escape():
+    text = tables.render(("A", "B"), [["x\x1b", "y" * 300]], width=50)
+    assert all(len(line) <= 50 for line in text.splitlines()) and "\x1b" not in text
+
+
+def test_ages():
+    assert [tables.age(s) for s in (3, 90, 7200, 200000, -5)] == ["3 s", "2 min", "2 h", "2 d", "0 s"]
