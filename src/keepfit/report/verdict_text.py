@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from ..facts import Verdict
@@ -10,33 +11,32 @@ from .style import Style, harmless
 MAX_LINES = 12
 WIDTH = 118
 _LABEL = 11
+_LONG_PATH = re.compile(r"(?:/[\w.@:-]+){2,}(?<=.{48})")
 _COLOUR = {"finished": "green", "running": "cyan", "died": "red", "unknown": "yellow"}
 
 
 def render(verdict: Verdict, colours: bool = False, width: int = WIDTH) -> str:
     style = Style(colours)
-    head = _head(verdict, style, width)
-    lines: list[str] = []
-    lines += _row("where", _where(verdict), style, width, 1)
+    above = _row("where", _where(verdict), style, width, 1)
     if verdict.code_line:
-        lines += _row("", "> " + harmless(verdict.code_line), style, width, 1)
-    lines += _evidence(verdict, style, width)
+        above += _row("", "> " + harmless(verdict.code_line), style, width, 1)
+    below: list[str] = []
     if verdict.because:
-        lines += _row("because", ", ".join(word.replace("_", " ") for word in verdict.because), style, width, 1)
-    tail: list[str] = []
+        below += _row("because", ", ".join(word.replace("_", " ") for word in verdict.because), style, width, 1)
     if verdict.lacked:
-        tail += _row("not seen", harmless("; ".join(verdict.lacked)), style, width, 2)
+        below += _row("not seen", harmless("; ".join(verdict.lacked)), style, width, 2)
     if verdict.remedies and verdict.outcome == "died":
         first = verdict.remedies[0]
-        tail += _row("try", harmless(f"{first.title}: {first.how}"), style, width, 1)
+        below += _row("try", harmless(f"{first.title}: {first.how}"), style, width, 1)
     if verdict.outcome in ("died", "unknown"):
-        tail += _row("help", f"keepfit explain {verdict.code}; the record: keepfit why {verdict.run}", style, width, 1)
-    return "\n".join([head, *lines[: MAX_LINES - 1 - len(tail)], *tail])
+        below += _row("help", f"keepfit explain {verdict.code}; the record: keepfit why {verdict.run}", style, width, 1)
+    room = MAX_LINES - 1 - len(above) - len(below)
+    return "\n".join([_head(verdict, style, width), *above, *_evidence(verdict, style, width, room), *below])
 
 
 def _head(verdict: Verdict, style: Style, width: int) -> str:
     stamp = f"{verdict.code} · {verdict.confidence}"
-    summary = f"keepfit: {harmless(verdict.summary)}"
+    summary = "keepfit: " + " ".join(harmless(verdict.summary).split())
     room = width - len(stamp) - 2
     if len(summary) > room:
         summary = summary[: room - 1] + "…"
@@ -74,8 +74,18 @@ def _where(verdict: Verdict) -> str:
     return ", ".join(words)
 
 
-def _evidence(verdict: Verdict, style: Style, width: int) -> list[str]:
+def _evidence(verdict: Verdict, style: Style, width: int, room: int) -> list[str]:
+    """As much of it as there is room for, strongest first; whole items, never half of one."""
     lines: list[str] = []
-    for index, item in enumerate(verdict.evidence[:5]):
-        lines += _row("evidence" if index == 0 else "", f"{item.source}: {harmless(item.says)}", style, width, 2)
+    for item in verdict.evidence:
+        label = "" if lines else "evidence"
+        rows = _row(label, f"{item.source}: {_shortened(harmless(item.says))}", style, width, 2)
+        if len(lines) + len(rows) > room:
+            break
+        lines += rows
     return lines
+
+
+def _shortened(text: str) -> str:
+    """Long paths (containers are named by 64 digits) by their last part; the JSON has them whole."""
+    return _LONG_PATH.sub(lambda match: "…/" + match[0].rstrip("/").rsplit("/", 1)[-1], text)

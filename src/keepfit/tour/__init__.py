@@ -33,30 +33,28 @@ class Tour:
     def walk(self) -> int:
         framework = importlib.util.find_spec("tensorflow") is not None and importlib.util.find_spec("keras") is not None
         script, limit = (HERE / "train.py", LIMIT) if framework else (HERE / "eat.py", PLAIN_LIMIT)
-        words = f"{limit >> 20} MiB"
         with tempfile.TemporaryDirectory(prefix="keepfit-tour-") as folder:
             self._runs = Path(folder, "runs")
             with _limited(limit) as directory:
                 if directory is None:
                     self._say(
-                        "This machine gives us no memory cgroup of our own, so the limit below is held by keepfit alone."
+                        "No memory cgroup of our own can be made here, so the limit below is held by keepfit alone."
                     )
                 else:
-                    self._title(1, f"A training, in a container that allows {words}. Plain Python:")
+                    self._title(1, f"A training, in a container that allows {limit >> 20} MiB. Plain Python:")
                     self._command([sys.executable, str(script)], directory)
                     self._say("That is all there is: no error, no traceback. Was it memory? A person? The scheduler?")
                     self._title(2, "The same command, in the same container, with `keepfit run --` in front:")
                     self._keepfit(["run", "--", sys.executable, str(script)], directory)
-            self._title(
-                3, f"Without a container: keepfit itself holds it to a budget, `--memory {words.replace(' ', '')}`:"
-            )
-            self._keepfit(["run", "--memory", words.replace(" ", ""), "--", sys.executable, str(script)])
+            budget = f"{limit >> 20}MiB"
+            self._title(3, f"Without a container: keepfit itself holds it to a budget, `--memory {budget}`:")
+            self._keepfit(["run", "--memory", budget, "--", sys.executable, str(script)])
             self._title(4, "Not every `Killed` is memory. Somebody else sends SIGKILL to a healthy run:")
             self._bystander()
             self._title(5, "Everything stays in the record, and `keepfit why` answers at any time:")
             self._keepfit(["runs"])
             self._say(
-                "Next: keepfit run -- python train.py   ·   keepfit why   ·   keepfit doctor   ·   keepfit explain KF101"
+                "Next: keepfit run -- python train.py  ·  keepfit why  ·  keepfit doctor  ·  keepfit explain KF101"
             )
         return 0
 
@@ -88,7 +86,7 @@ class Tour:
 
     def _bystander(self) -> None:
         argv = [sys.executable, "-c", "import time; print('epoch 1', flush=True); time.sleep(60)"]
-        self._prompt(["keepfit", "run", "--", "python", "healthy.py", "&"])
+        self._prompt(["keepfit", "run", "--", "python", "healthy.py"])
         process = subprocess.Popen(
             [sys.executable, "-m", "keepfit", "run", "--name", "healthy", "--", *argv],
             stdout=subprocess.PIPE,
