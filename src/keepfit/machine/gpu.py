@@ -110,8 +110,11 @@ class GpuProbe:
 
 
 def _main(once: bool) -> int:
-    import pynvml
-
+    try:
+        import pynvml
+    except ImportError as error:
+        print(json.dumps({"gpus": [], "why_not": str(error)}), flush=True)
+        return 0
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:

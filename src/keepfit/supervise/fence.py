@@ -7,6 +7,7 @@ and to tell us (`eventfd`); on v2 `memory.high` holds the command back just belo
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import shutil
@@ -152,24 +153,26 @@ def build(run: str, budget: int, placement: cgroup.Placement | None = None) -> t
 
 
 def _make_room(own: Level) -> None:
-    """v2 forbids processes beside controlled children: where the cgroup is all ours, we step into a leaf."""
+    """Have the memory controller below `own`.
+
+    v2 forbids processes beside controlled children (but in the root). Where the cgroup is ours alone we step
+    aside into a leaf; whoever else lives there is not ours to move.
+    """
     subtree = os.path.join(own.directory, "cgroup.subtree_control")
     if b"memory" in (procfs.read_bytes(subtree) or b"").split():
         return
-    if own.path != "/" and not set(own.members) <= _family():
-        raise OSError(None, "other processes live in it")
-    if own.path != "/" or own.members:
-        leaf = os.path.join(own.directory, "keepfit-supervisor")
-        os.makedirs(leaf, exist_ok=True)
-        for pid in own.members:
-            if pid in _family():
-                _write(os.path.join(leaf, "cgroup.procs"), str(pid))
+    try:
+        _write(subtree, "+memory")
+        return
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+    if set(own.members) != {os.getpid()}:
+        raise OSError(errno.EBUSY, "other processes live in it")
+    leaf = os.path.join(own.directory, "keepfit-supervisor")
+    os.makedirs(leaf, exist_ok=True)
+    _write(os.path.join(leaf, "cgroup.procs"), "0")
     _write(subtree, "+memory")
-
-
-def _family() -> set[int]:
-    """This process alone: whoever else is there is not ours to move."""
-    return {os.getpid()}
 
 
 def by_systemd(budget: int, environment: Mapping[str, str]) -> list[str] | None:
