@@ -26,11 +26,11 @@ from tests import stage
 
 from . import tables
 
-ROUNDS = 520
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "520"))
 BESIDE_EVERY = 4  # the two other tools in every fourth round
 BLOCK = 0.12  # seconds of steps
 SETTLE = (0.02, 0.6)  # seconds
-MODELS = ("dense", "conv")
+MODELS = os.environ.get("BENCH_MODELS", "dense,conv").split(",")
 HOOKS = ("on_train_batch_begin", "on_train_batch_end")
 
 
@@ -103,10 +103,14 @@ def inside(kind: str) -> None:
     tf.debugging.disable_check_numerics()
 
     supervisor = _supervisor()
-    hooked = {name: getattr(CallbackList, name) for name in HOOKS}
-    lists = {id(model): CallbackList([], add_history=True, model=model) for model, _ in (plain, checked)}
+    # The same class without our hooks: switching by setattr would make the interpreter forget what it has
+    # learned about the class at every switch, and that would be measured instead.
+    originals = {name: getattr(CallbackList, name).__wrapped__ for name in HOOKS}
+    Unhooked = type("CallbackList", (CallbackList,), originals)
+    hooked = {id(model): CallbackList([], add_history=True, model=model) for model, _ in (plain, checked)}
+    unhooked = {id(model): Unhooked([], add_history=True, model=model) for model, _ in (plain, checked)}
 
-    def steps(model, iterator, seconds: float) -> float:
+    def steps(model, iterator, seconds: float, lists=unhooked) -> float:
         """The inner loop of `fit` for a while; the mean time of a step."""
         callbacks, count, began = lists[id(model)], 0, time.perf_counter()
         while (took := time.perf_counter() - began) < seconds:
@@ -116,26 +120,27 @@ def inside(kind: str) -> None:
             count += 1
         return took / count
 
-    def block(model, iterator) -> float:
-        steps(model, iterator, 0.01)
-        return steps(model, iterator, BLOCK)
+    def block(model, iterator, lists=unhooked) -> float:
+        steps(model, iterator, 0.01, lists)
+        return steps(model, iterator, BLOCK, lists)
 
-    def with_keepfit() -> float:
-        for name, hook in hooked.items():
-            setattr(CallbackList, name, hook)
+    def with_agent() -> float:
+        return block(*plain, hooked)
+
+    def with_supervisor(then) -> float:
         _signal(supervisor, signal.SIGCONT)
         try:
             steps(*plain, random.uniform(*SETTLE))
-            return block(*plain)
+            return then()
         finally:
             _signal(supervisor, signal.SIGSTOP)
-            for name, hook in hooked.items():
-                setattr(CallbackList, name, hook.__wrapped__)
 
     variants = {
         "plain": lambda: block(*plain),
         "plain again (A/A)": lambda: block(*plain),
-        "keepfit": with_keepfit,
+        "keepfit": lambda: with_supervisor(with_agent),
+        "its agent alone": with_agent,
+        "its supervisor alone": lambda: with_supervisor(lambda: block(*plain)),
         "enable_check_numerics": lambda: block(*checked),
     }
     lacked = {}
@@ -152,14 +157,16 @@ def inside(kind: str) -> None:
         variants["memray"] = with_memray
     times: dict[str, list[float]] = {name: [] for name in variants}
     order = list(variants)
-    for name in HOOKS:
-        setattr(CallbackList, name, hooked[name].__wrapped__)
     _signal(supervisor, signal.SIGSTOP)
     try:
         for number in range(ROUNDS):
             random.shuffle(order)
             for name in order:
-                beside = name in ("memray", "enable_check_numerics")
+                beside = name in (
+                    "memray",
+                    "enable_check_numerics",
+                    *os.environ.get("BENCH_BESIDE", "its agent alone,its supervisor alone").split(","),
+                )
                 times[name].append(0.0 if beside and number % BESIDE_EVERY else variants[name]())
     finally:
         _signal(supervisor, signal.SIGCONT)

@@ -35,14 +35,11 @@ def own_memory_cgroup() -> str | None:
 
 def why_no_cgroup() -> str | None:
     """None where a child memory cgroup with a limit can be made, else the reason."""
-    own = own_memory_cgroup()
-    if own is None:
-        return "no memory cgroup is mounted"
     try:
         with memory_cgroup(64 * MIB):
             return None
     except OSError as error:
-        return f"no memory cgroup can be made below {own}: {error.strerror}"
+        return f"no memory cgroup can be made here: {error.strerror}"
 
 
 def why_no_tensorflow() -> str | None:
@@ -77,30 +74,53 @@ WHY_NOT = {
 # --- settings ---------------------------------------------------------------------------------------
 
 
+def _make_cgroup(limit: int, below: str | None) -> str:
+    """A child memory cgroup: below the one named, else below our own or the next level up that allows it."""
+    from keepfit.machine import cgroup
+
+    parents = [below] if below else [level.directory for level in cgroup.placement().levels]
+    refused: OSError = OSError(None, "no memory cgroup is mounted")
+    for parent in parents:
+        directory = os.path.join(parent, f"keepfit-test-{uuid.uuid4().hex[:8]}")
+        try:
+            if below and os.path.exists(os.path.join(parent, "cgroup.subtree_control")):
+                Path(parent, "cgroup.subtree_control").write_text("+memory")
+            os.mkdir(directory)
+            v1 = os.path.exists(os.path.join(directory, "memory.limit_in_bytes"))
+            Path(directory, "memory.limit_in_bytes" if v1 else "memory.max").write_text(str(limit))
+            return directory
+        except OSError as error:
+            refused = error
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+    raise refused
+
+
 @contextlib.contextmanager
 def memory_cgroup(limit: int, below: str | None = None) -> Iterator[str]:
-    """A child memory cgroup with a limit; removed with whatever is still in it moved away."""
-    parent = below or own_memory_cgroup()
-    assert parent is not None
-    directory = os.path.join(parent, f"keepfit-test-{uuid.uuid4().hex[:8]}")
-    os.mkdir(directory)
+    """A child memory cgroup with a limit; ended and removed after use."""
+    directory = _make_cgroup(limit, below)
     try:
-        v1 = os.path.exists(os.path.join(directory, "memory.limit_in_bytes"))
-        name = "memory.limit_in_bytes" if v1 else "memory.max"
-        Path(directory, name).write_text(str(limit))
         yield directory
     finally:
-        with contextlib.suppress(OSError):
-            for pid in Path(directory, "cgroup.procs").read_text().split():
-                with contextlib.suppress(OSError):
-                    os.kill(int(pid), signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                os.rmdir(directory)
-                break
-            except OSError:
-                select.select([], [], [], 0.05)
+        for folder, _, _ in os.walk(directory, topdown=False):
+            _remove_cgroup(folder)
+
+
+def _remove_cgroup(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        for pid in Path(directory, "cgroup.procs").read_text().split():
+            with contextlib.suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            os.rmdir(directory)
+            return
+        except FileNotFoundError:
+            return
+        except OSError:
+            select.select([], [], [], 0.05)
 
 
 def entering(directory: str) -> list[str]:
@@ -143,13 +163,7 @@ def throttled_device(directory: Path, size: int, bytes_per_second: int) -> Itera
     finally:
         with contextlib.suppress(OSError):
             Path(group, "blkio.throttle.read_bps_device").write_text(f"{os.major(number)}:{os.minor(number)} 0")
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                os.rmdir(group)
-                break
-            except OSError:
-                select.select([], [], [], 0.05)
+        _remove_cgroup(group)
         subprocess.run(["losetup", "-d", device], check=False)
 
 

@@ -6,6 +6,7 @@ import atexit
 import fcntl
 import mmap
 import os
+import sys
 import time
 from typing import Any
 
@@ -37,7 +38,7 @@ def claim(address: str) -> Heart | None:
         return None
     records, _ = PULSE_BEATS.scan(memory)
     heart = Heart(memory, sequence=records[-1][0] if records else 0)
-    atexit.register(heart.enter, "end")
+    atexit.register(heart.finish)
     return heart
 
 
@@ -132,6 +133,11 @@ class Heart:
 
     def traced(self, seconds: float) -> None:
         self._traced += seconds
+
+    def finish(self) -> None:
+        """The interpreter ends; if an exception ends it, the phase stays the one in which that happened."""
+        if getattr(sys, "last_value", None) is None:
+            self.enter("end")
 
     def between(self) -> None:
         """Out of any loop we know: nothing that happens now is a hang of the training."""

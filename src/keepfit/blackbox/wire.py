@@ -18,7 +18,7 @@ MAGIC = b"KEEPFIT\x00"
 PHASES = ("start", "import", "data", "build", "trace", "train", "validation", "predict", "checkpoint", "end")
 DOING = ("stepping", "filling", "callback", "saving", "between")
 
-_HEAD = struct.Struct("<Qd")  # sequence (from 1), CLOCK_MONOTONIC time
+_HEAD = "<Qd"  # sequence (from 1), CLOCK_MONOTONIC time
 _CRC = struct.Struct("<I")
 
 
@@ -29,8 +29,8 @@ class Lane:
         self.name = name
         self.offset = offset
         self.count = count
-        self.body = struct.Struct("<" + fields)
-        self.size = _HEAD.size + self.body.size + _CRC.size
+        self.inner = struct.Struct(_HEAD + fields)  # all but the checksum
+        self.size = self.inner.size + _CRC.size
 
     @property
     def end(self) -> int:
@@ -40,7 +40,7 @@ class Lane:
         return self.offset + (sequence % self.count) * self.size
 
     def encode(self, sequence: int, time: float, values: Sequence[Any]) -> bytes:
-        record = _HEAD.pack(sequence, time) + self.body.pack(*values)
+        record = self.inner.pack(sequence, time, *values)
         return record + _CRC.pack(zlib.crc32(record))
 
     def decode(self, record: bytes) -> tuple[int, float, tuple[Any, ...]] | None:
@@ -51,10 +51,8 @@ class Lane:
         (crc,) = _CRC.unpack_from(record, len(inner))
         if crc != zlib.crc32(inner):
             return None
-        sequence, time = _HEAD.unpack_from(inner)
-        if not sequence:
-            return None
-        return sequence, time, self.body.unpack_from(inner, _HEAD.size)
+        sequence, time, *values = self.inner.unpack(inner)
+        return (sequence, time, tuple(values)) if sequence else None
 
     def scan(self, buffer: Any) -> tuple[list[tuple[int, float, tuple[Any, ...]]], int]:
         """All records of this lane that are whole, oldest first, and how many were damaged."""

@@ -200,7 +200,7 @@ class ProcessTree:
         total = 0
         for pid in self.pids:
             one = procfs.shared_once(pid, self.proc)
-            if one is None and procfs.stat(pid, self.proc) is not None:
+            if one is None and _has_memory(pid, self.proc):
                 return None
             total += one or 0
         return total
@@ -250,3 +250,9 @@ class ProcessTree:
             os.close(member.statm)
             os.close(member.stat)
         self._members.clear()
+
+
+def _has_memory(pid: int, proc: str) -> bool:
+    """Whether the process still holds any: a zombie, like one that is gone, does not."""
+    known = procfs.stat(pid, proc)
+    return known is not None and known.state not in "ZX"

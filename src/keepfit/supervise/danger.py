@@ -47,7 +47,7 @@ class TreeUse:
         if self._exact is None or self._clock() >= self._next_exact:
             self.measure(own)
         if self._exact is None:
-            return total
+            return own  # the kernel does not tell: what is surely ours, never what may be counted twice
         return self._exact + max(0, own - self._sum_then)
 
     def measure(self, own: int) -> int | None:

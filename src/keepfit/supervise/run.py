@@ -176,6 +176,7 @@ def _fork_judge(
         ours.close()
         os.setsid()
         posture.be_called("keepfit-judge")
+        posture.step_aside()
         ignore_terminal_signals()
         # The command's ends of the pipes must not stay open here, or their end would never be seen.
         for fd in stage.ours_to_close:

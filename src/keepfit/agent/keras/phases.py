@@ -72,14 +72,19 @@ def _wrap_loop(owner, name, heart, missing):
         before = heart.phase
         heart.in_fit = True
         try:
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
+        except BaseException:
+            # The phase stays the one in which it failed; but what comes now is no longer the training.
+            heart.doing("between")
+            raise
         finally:
-            # However it ended, an exception included: what comes now is no longer the training.
             if outermost:
                 heart.in_fit = False
-                heart.between()
-            else:
-                heart.leave(before)
+        if outermost:
+            heart.between()
+        else:
+            heart.leave(before)
+        return result
 
     from functools import wraps
 
