@@ -91,7 +91,7 @@ class Judge:
             n=subject.attempt,
             budget=self._options.memory,
             fence=self._fence.level.path if self._fence else None,
-            **scene.opening(self._scene, self._tree),
+            **scene.opening(self._scene),
         )
 
     def _open_ring(self) -> ring.RingWriter | None:

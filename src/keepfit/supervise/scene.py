@@ -25,11 +25,13 @@ class Scene:
     places: Mapping[str, str]
     network: Mapping[str, int]
     wall: float
+    shared: bool  # others lived in our cgroup before the command came: its counters may be about them
     lacked: list[str]
 
 
 def before(placement: cgroup.Placement, budget: int | None, runs: str, environment: Mapping[str, str]) -> Scene:
     kernel = kernel_log.KernelLog()
+    own = placement.own
     return Scene(
         placement=placement,
         counters=tuple(level.counters() for level in placement.levels),
@@ -38,24 +40,20 @@ def before(placement: cgroup.Placement, budget: int | None, runs: str, environme
         places=disk.places(os.getcwd(), runs, environment),
         network=pressure.network_errors(),
         wall=time.time(),
+        shared=bool(own is not None and set(own.members) - {os.getpid()}),
         lacked=[],
     )
 
 
-def opening(scene: Scene, tree: ProcessTree) -> dict[str, Any]:
+def opening(scene: Scene) -> dict[str, Any]:
     """The scene as the `attempt` event carries it."""
-    own = scene.placement.own
-    shares = False
-    if own is not None:
-        ours = {os.getpid(), os.getppid(), *tree.pids}
-        shares = bool(set(own.members) - ours)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {
         "limit": as_json(scene.limit) if scene.limit else None,
         "counters": [as_json(counters) for counters in scene.counters],
         "kernel_readable": scene.kernel.fileno() is not None,
         "kernel_pids_are_ours": procfs.in_first_pid_namespace(),
-        "shares_cgroup": shares,
+        "shares_cgroup": scene.shared,
         "open_files_limit": soft,
         "lacked": list(scene.lacked),
     }
