@@ -6,8 +6,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from . import stage
+
+# Shared machines are slow at odd moments: how long an example took says nothing about the code.
+settings.register_profile("keepfit", deadline=None)
+settings.load_profile("keepfit")
 
 
 @cache

@@ -264,6 +264,12 @@ ZOO: tuple[Victim, ...] = (
         needs=TF,
     ),
     Victim(
+        "generator_blocks_by_the_default_rule",
+        "generator_blocks.py",
+        Expected("hang", status=137, where={"phase": "train"}),
+        needs=TF,
+    ),
+    Victim(
         "throttled_device",
         "reads_device.py",
         Expected("hang", SURE, status=137, because=("io_stall",)),
@@ -331,7 +337,7 @@ def perform(victim: Victim, scratch: Path) -> stage.Outcome:
             seen = stage.wait_for_output(process, b"ready")
             target = process.pid if victim.to == "keepfit" else stage.command_pid(runs)
             os.kill(target, victim.bystander)
-        return stage.finish(process, runs, seen)
+        return stage.finish(process, runs, seen, seconds=240.0)
 
 
 def complaints(victim: Victim, outcome: stage.Outcome) -> list[str]:

@@ -115,6 +115,26 @@ def test_a_daemon_left_behind_keeps_its_output(runs):
     assert "the program's last word" in outcome.stdout and "the daemon's last word" in outcome.stdout
 
 
+def test_the_command_gets_three_descriptors_and_the_users_own_score(runs):
+    code = (
+        "import os; fds = [fd for fd in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+        "print(sorted(map(int, fds)), open('/proc/self/oom_score_adj').read().strip())"
+    )
+    with open("/proc/self/oom_score_adj") as file:
+        score = file.read().strip()
+    outcome = stage.run(runs, [PYTHON, "-I", "-c", code])
+    assert outcome.stdout.strip() == f"[0, 1, 2] {score}"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_started_with_closed_descriptors(runs, closed):
+    place = runs.parent / "done"
+    script = f'"$@" {closed}'
+    command = ["sh", "-c", script, "sh", *stage.KEEPFIT, "run", "--", PYTHON, "-c", f"open({str(place)!r}, 'w')"]
+    done = subprocess.run(command, env=stage.clean_environment(runs), timeout=60, check=False)
+    assert done.returncode == 0 and place.exists()
+
+
 def test_two_runs_at_once(runs):
     processes = [stage.start(runs, [PYTHON, "-c", f"print('run {n}')"], ["--name", f"n{n}"]) for n in range(4)]
     outputs = [process.communicate(timeout=60) for process in processes]

@@ -57,6 +57,15 @@ class Stage:
         return Relay(channels)
 
 
+def fill_standard_descriptors() -> None:
+    """Started with 0, 1 or 2 closed, the next pipe we open would take that number and be mistaken for it."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+
+
 def set_stage() -> Stage:
     """Pipes, or a pseudo-terminal where ours is one; stdout and stderr apart unless they are one terminal."""
     out_terminal, err_terminal = terminal.is_terminal(1), terminal.is_terminal(2)

@@ -77,6 +77,7 @@ def write_head(record: Record, options: RunOptions, environment: Mapping[str, st
 
 def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verdict) -> int:
     """Run the command to its end; returns its exit status. Raises CannotLaunch, and nothing else of ours."""
+    front.fill_standard_descriptors()
     path = launch.resolve(options.argv[0], environment)
     record = open_record(options)
     stage = front.set_stage()
