@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..blackbox import ring
@@ -23,9 +22,11 @@ from .link import Link
 from .lookout import Lookout
 from .options import RunOptions
 from .relay import Poller, Relay
+from .stage import Stage
 from .vigil import Vigil
 
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
+FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
 UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
 
 
@@ -51,7 +52,7 @@ class Judge:
         link: Link | None,
         pulse: Pulse | None = None,
         made: fence.Fence | None = None,
-        relay: Callable[[], Relay] | None = None,
+        stage: Stage | None = None,
         adopter: int | None = None,
     ) -> None:
         self._options = options
@@ -61,12 +62,13 @@ class Judge:
         self._link = link
         self._pulse = pulse
         self._fence = made
-        self._make_relay = relay
+        self._stage = stage
         self._relay: Relay | None = None
         self._adopter = adopter
         self._exit: Exit | None = None
         self._asked_to_end = False
         self._ended_at: float | None = None
+        self._fence_rests_until = 0.0
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -134,7 +136,8 @@ class Judge:
         poll = Poller()
         if self._link is not None and not self._link.closed:
             poll.want(self._link.fileno(), select.POLLIN)
-        if self._fence is not None and self._fence.attention is not None and not self._asked_to_end:
+        listening = not self._asked_to_end and time.monotonic() >= self._fence_rests_until
+        if self._fence is not None and self._fence.attention is not None and listening:
             poll.want(self._fence.attention, self._fence.events)
         alone = self._link is None or self._link.closed
         if alone and self._pidfd is not None:
@@ -164,8 +167,9 @@ class Judge:
 
     def _front_died(self) -> None:
         self._journal.write("trouble", what="the front died; the judge carries the output on")
-        if self._make_relay is not None:
-            self._relay = self._make_relay()
+        if self._stage is not None:
+            self._stage.restore_terminal()
+            self._relay = self._stage.relay()
 
     def _look_for_the_end(self, signalled: bool) -> None:
         """Without the front nobody else sees the end: by pidfd where the kernel gives it, else by /proc."""
@@ -203,6 +207,8 @@ class Judge:
         found = self._fenced.check(time.monotonic()) if self._fenced else None
         if found is not None and not self._asked_to_end:
             self._end_at_the_line(found)
+        # Page cache that fills the cgroup makes such events by the thousand: every tick looks anyway.
+        self._fence_rests_until = time.monotonic() + FENCE_RESTS
 
     def _end_at_the_line(self, found: Danger) -> None:
         """Frozen; now what it was doing goes into the record, and then it ends."""

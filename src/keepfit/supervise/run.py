@@ -18,7 +18,7 @@ from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..blackbox.tail import TailWriter
 from ..machine import cgroup, procfs
-from . import fence, front, launch, posture, scene
+from . import fence, front, launch, posture, scene, stage
 from .judge import Judge, Subject, ignore_terminal_signals
 from .link import Link
 from .options import RunOptions
@@ -77,19 +77,19 @@ def write_head(record: Record, options: RunOptions, environment: Mapping[str, st
 
 def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verdict) -> int:
     """Run the command to its end; returns its exit status. Raises CannotLaunch, and nothing else of ours."""
-    front.fill_standard_descriptors()
+    stage.fill_standard_descriptors()
     path = launch.resolve(options.argv[0], environment)
     record = open_record(options)
-    stage = front.set_stage()
+    boards = stage.set_stage()
     if record is None:
-        return _bare(options, environment, path, stage)
+        return _bare(options, environment, path, boards)
     write_head(record, options, environment)
-    return _recorded(options, environment, path, stage, record, verdict)
+    return _recorded(options, environment, path, boards, record, verdict)
 
 
-def _bare(options: RunOptions, environment: Mapping[str, str], path: str, stage: front.Stage) -> int:
+def _bare(options: RunOptions, environment: Mapping[str, str], path: str, boards: stage.Stage) -> int:
     """Nothing can be recorded at all: carry the command, no more."""
-    plain = front.Front(stage, None, None, None, None)
+    plain = front.Front(boards, None, None, None, None)
     plain.start(path, options.argv, launch.trainee_environment(environment, None, None))
     return plain.carry()
 
@@ -98,14 +98,14 @@ def _recorded(
     options: RunOptions,
     environment: Mapping[str, str],
     path: str,
-    stage: front.Stage,
+    boards: stage.Stage,
     record: Record,
     verdict: Verdict,
 ) -> int:
     run = record.run
     for name, where in (("stdout", run.stdout), ("stderr", run.stderr)):
         with contextlib.suppress(OSError):
-            stage.tails[name] = TailWriter(where)
+            boards.tails[name] = TailWriter(where)
     pulse = _pulse(record)
     argv, made, placement = options.argv, None, cgroup.placement()
     why_no_fence = ""
@@ -122,9 +122,9 @@ def _recorded(
     posture.become_subreaper()
     score = posture.shy_from_the_kernel()
     ours, theirs = Link.pair()
-    judge = _fork_judge(options, record, before, stage, pulse, made, ours, theirs, verdict)
+    judge = _fork_judge(options, record, before, boards, pulse, made, ours, theirs, verdict)
     theirs.close()
-    carrier = front.Front(stage, record.journal, ours if judge else None, judge, made)
+    carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
     trainee = launch.trainee_environment(environment, str(run.path), pulse.address if pulse else None)
     try:
         carrier.start(path, argv, trainee, score)
@@ -158,7 +158,7 @@ def _fork_judge(
     options: RunOptions,
     record: Record,
     before: scene.Scene,
-    stage: front.Stage,
+    boards: stage.Stage,
     pulse: Pulse | None,
     made: fence.Fence | None,
     ours: Link,
@@ -180,11 +180,11 @@ def _fork_judge(
         posture.step_aside()
         ignore_terminal_signals()
         # The command's ends of the pipes must not stay open here, or their end would never be seen.
-        for fd in stage.ours_to_close:
+        for fd in boards.ours_to_close:
             os.close(fd)
         subject = _told(theirs)
         if subject is not None:
-            judge = Judge(options, record.run, record.journal, before, theirs, pulse, made, stage.relay, parent)
+            judge = Judge(options, record.run, record.journal, before, theirs, pulse, made, boards, parent)
             judge.run(subject)
             judge.say(verdict(record.run, options), verdict=True)
             record.journal.write("end")

@@ -64,6 +64,10 @@ class RawMode:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._saved: list[object] | None = None
+        try:
+            self._original: list[object] | None = termios.tcgetattr(fd)
+        except termios.error:
+            self._original = None
 
     @property
     def active(self) -> bool:
@@ -76,6 +80,11 @@ class RawMode:
                 tty.setraw(self._fd, termios.TCSANOW)
             except termios.error:
                 self._saved = None
+
+    def restore(self) -> None:
+        """As it was before we came, whoever left it raw: for the judge, when the front was killed."""
+        self._saved = self._original
+        self.leave()
 
     def leave(self) -> None:
         if self._saved is not None:
