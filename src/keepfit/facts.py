@@ -84,7 +84,7 @@ class Beat:
     batch_size: int = 0
     loss: float = float("nan")
     slowest: float = 0.0  # seconds, the slowest step so far
-    doing: str = "stepping"  # stepping | filling | callback | saving | between
+    doing: str = "stepping"  # stepping | filling | callback | saving | between | looping
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class PythonError:
     bases: tuple[str, ...] = ()
     frame: Frame | None = None  # the innermost frame that is the user's own
     errno: int | None = None
-    told_by: str = "agent"  # agent | log
+    told_by: str = "agent"  # agent | child (the agent, about a child process) | log
     chain: tuple[str, ...] = ()  # types of the exceptions it was raised from
 
 

@@ -212,6 +212,18 @@ def test_a_record_of_garbage_is_still_a_record(tmp_path_factory, files):
     assert verdict.outcome in ("unknown", "died") and verdict.confidence in ("unknown", "possible")
 
 
+@pytest.mark.parametrize(
+    "line", ['{"event": "run", "t": "x"}', '{"event": "attempt", "pid": "p", "m": "q"}', '{"event": "run", "argv": 5}']
+)
+def test_a_journal_that_makes_no_sense_spoils_nothing(tmp_path, line):
+    good, bad = recorded(tmp_path, "good"), RunDirectory.create(tmp_path)
+    (bad.path / "journal.jsonl").write_text(line + "\n")
+    assert {row.id for row in index.rows(tmp_path)} == {good.id, bad.id}
+    from keepfit.conditions.verdict import judge
+
+    assert judge(record.load(bad)).outcome in ("unknown", "died")
+
+
 def test_run_directories_are_private(tmp_path):
     run = RunDirectory.create(tmp_path / "runs")
     assert run.path.stat().st_mode & 0o777 == 0o700 and (tmp_path / "runs").stat().st_mode & 0o777 == 0o700

@@ -50,6 +50,10 @@ def test_not_while_something_else_goes_on(doing):
     assert judged(doing=doing, silent=10_000, motionless=10_000) is FINE
 
 
+def test_the_body_of_a_hand_written_loop_is_only_suspected():
+    assert judged(doing="looping", silent=10_000, motionless=10_000) is SUSPECTED
+
+
 @pytest.mark.parametrize("phase", [None, "start", "import", "data", "build", "trace", "validation", "predict", "end"])
 def test_only_in_training(phase):
     assert judged(phase=phase, silent=10_000, motionless=10_000) is FINE

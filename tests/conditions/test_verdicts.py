@@ -174,6 +174,27 @@ and more words
 """
 
 
+@pytest.mark.parametrize(
+    ("words", "number", "expected"),
+    [
+        ("Connection reset by peer, retrying", 9, "killed_unknown"),
+        ("Connection refused, retry 1/5", 11, "segfault"),
+        ("No space left on device (cache), continuing", 15, "terminated"),
+        ("Too many open files, closing some", 9, "killed_unknown"),
+        ("pthread_create failed: Resource temporarily unavailable", 11, "threads_exhausted"),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", 6, "allocation_failed"),
+    ],
+)
+def test_words_explain_a_signal_only_where_that_is_how_such_trouble_ends(words, number, expected):
+    assert cause(attempt(exit=Exit(signal=number), stderr=words + "\n"))[0] == expected
+
+
+def test_a_childs_error_is_not_the_commands():
+    theirs = error("ModuleNotFoundError", "No module named 'x'", told_by="child")
+    assert cause(killed(error=theirs)) == ("killed_unknown", "certain")
+    assert cause(attempt(error=theirs, exit=Exit(status=3))) == ("import_error", "likely")
+
+
 def test_a_traceback_in_the_log_without_the_agent():
     found = verdict(attempt(stderr=TRACEBACK))
     assert (found.cause, found.confidence) == ("python_error", "likely")

@@ -75,6 +75,14 @@ def test_v2_page_cache_is_not_use(tmp_path):
     assert own is not None and own.use == GIB + 1048576 - 524288 and own.total_use == 2 * GIB
 
 
+def test_v2_of_an_older_kernel(tmp_path):
+    tree = Tree(tmp_path, "0::/job\n", V2_MOUNT)
+    old = "anon 1000\nshmem 24\nkernel_stack 100\nslab_unreclaimable 76\nslab_reclaimable 500000000\n"
+    tree.level("/sys/fs/cgroup/job", **{**v2_level(str(GIB)), "memory__stat": old})
+    own = tree.placement().own
+    assert own is not None and own.use == 1200
+
+
 def test_v2_high_counts_as_a_limit(tmp_path):
     tree = Tree(tmp_path, "0::/job\n", V2_MOUNT)
     tree.level("/sys/fs/cgroup/job", **v2_level(str(8 * GIB), high=str(3 * GIB)))
@@ -174,6 +182,8 @@ def test_promises_that_promise_nothing():
     assert list(limits.promises({"SLURM_MEM_PER_NODE": "0"})) == [], "0 means the whole node"
     assert list(limits.promises({"MEMORY_LIMIT": "123"})) == [], "not in a pod: somebody else's variable"
     assert list(limits.promises({"SLURM_MEM_PER_NODE": "lots"})) == []
+    pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "MEMORY_LIMIT": "4096"}
+    assert list(limits.promises(pod)) == [], "MiB, not bytes"
 
 
 def test_kubernetes_downward_file(tmp_path):

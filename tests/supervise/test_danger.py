@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from keepfit.machine.tree import ProcessTree, TreeReading
 from keepfit.supervise import danger
 
@@ -53,6 +55,14 @@ def test_the_fence_leaves_nothing_behind(runs, needs):
     own = stage.own_memory_cgroup()
     left = subprocess.run(["find", own, "-name", "keepfit-2*"], capture_output=True, text=True, check=True).stdout
     assert left == ""
+
+
+@pytest.mark.parametrize("budget", ["1", "64K"])
+def test_a_budget_too_small_for_anything_is_refused_at_once(runs, needs, budget):
+    needs("cgroup")
+    outcome = stage.run(runs, ["true"], ["--memory", budget])
+    assert outcome.status == 64 and "budget" in outcome.stderr, outcome.stderr
+    assert len(outcome.stderr.strip().splitlines()) == 1
 
 
 def test_guard_none_leaves_the_budget_to_the_user_but_records(runs):
@@ -105,13 +115,15 @@ def test_the_host_line_wants_several_samples_no_swap_and_our_own_guilt():
     tree = FakeTree(0)
     full = {"MemTotal": 16 * GIB, "MemAvailable": GIB // 16, "SwapTotal": 0, "SwapFree": 0}
     ours = TreeReading(anon=12 * GIB)
-    line = danger.HostLine(tree)  # type: ignore[arg-type]
+    line = danger.HostLine(tree, fresh=lambda: full)  # type: ignore[arg-type]
     assert [line.check(t, ours, full) is None for t in (0.0, 0.05)] == [True, True]
     assert line.check(0.1, ours, full) is not None
-    line = danger.HostLine(tree)  # type: ignore[arg-type]
+    line = danger.HostLine(tree, fresh=lambda: {**full, "MemAvailable": 4 * GIB})  # type: ignore[arg-type]
+    assert all(line.check(t, ours, full) is None for t in range(9)), "a dip that is over when looked at again"
+    line = danger.HostLine(tree, fresh=lambda: full)  # type: ignore[arg-type]
     assert all(line.check(t, TreeReading(anon=GIB), full) is None for t in range(9)), "others filled the machine"
-    line = danger.HostLine(tree)  # type: ignore[arg-type]
     swapping = {**full, "SwapTotal": GIB, "SwapFree": GIB // 2}
+    line = danger.HostLine(tree, fresh=lambda: swapping)  # type: ignore[arg-type]
     assert all(line.check(t, ours, swapping) is None for t in range(9)), "there is swap left"
 
 

@@ -86,12 +86,25 @@ def test_nothing_mounted():
     assert made is None and "no memory cgroup" in why
 
 
-def test_systemd_is_asked_only_where_it_runs(tmp_path):
-    assert fence.by_systemd(MIB, {"PATH": str(tmp_path)}) is None
+def test_systemd_is_asked_only_where_it_answers(tmp_path):
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "XDG_RUNTIME_DIR": str(tmp_path)}
+    assert fence.by_systemd("r1", MIB, {**environment, "XDG_RUNTIME_DIR": ""}) is None
     program = tmp_path / "systemd-run"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
     (tmp_path / "systemd").mkdir()
     (tmp_path / "systemd" / "private").touch()
-    prefix = fence.by_systemd(1000 * MIB, {"PATH": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)})
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    assert fence.by_systemd("r1", MIB, environment) is None, "it is there, but does not work"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    prefix = fence.by_systemd("r1", 1000 * MIB, environment)
     assert prefix is not None and "--property=MemoryMax=1048576000" in prefix and prefix[-1] == "--"
+    assert "--unit=keepfit-r1.scope" in prefix
+
+
+@pytest.mark.parametrize(("path", "ours"), [("/user/session-3.scope", False), ("/user/keepfit-r1.scope", True)])
+def test_only_the_scope_made_for_this_run_is_adopted(tmp_path, monkeypatch, path, ours):
+    """Every login session is a scope too: freezing or ending that one would take the user's shell."""
+    (tmp_path / "memory.events").write_text("high 0\n")
+    placement = Placement((Level(str(tmp_path), path, 2),))
+    monkeypatch.setattr(fence.cgroup, "placement", lambda pid: placement)
+    assert (fence.adopt(1, "r1", MIB) is not None) is ours

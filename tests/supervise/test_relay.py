@@ -78,6 +78,55 @@ def test_a_reader_that_leaves_ends_the_writer(runs):
     assert keepfit.wait(timeout=30) == 128 + signal.SIGPIPE
 
 
+def test_one_file_for_both_keeps_the_order(runs, tmp_path):
+    code = (
+        "import sys\n"
+        "for n in range(2000):\n"
+        "    print(n, 'out', flush=True)\n"
+        "    print(n, 'err', file=sys.stderr, flush=True)\n"
+    )
+    with open(tmp_path / "log", "wb") as log:
+        subprocess.run(
+            [*stage.KEEPFIT, "run", "--", PYTHON, "-c", code],
+            stdout=log,
+            stderr=log,
+            env=stage.clean_environment(runs),
+            check=True,
+        )
+    wanted = [f"{n} {name}" for n in range(2000) for name in ("out", "err")]
+    assert (tmp_path / "log").read_text().splitlines() == wanted
+
+
+@pytest.mark.parametrize("text", ["bad \\udcff name", "plain"])
+def test_odd_letters_in_an_error_never_cost_the_status(runs, text):
+    outcome = stage.run(runs, [PYTHON, "-c", f"raise RuntimeError('{text}')"])
+    assert outcome.status == 1 and "RuntimeError" in outcome.stderr
+    assert outcome.why()["cause"] == "python_error"
+
+
+def test_in_a_directory_that_is_gone(runs, tmp_path):
+    place = tmp_path / "gone"
+    place.mkdir()
+    script = 'rmdir "$0" && exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, str(place), *stage.KEEPFIT, "run", "--", "echo", "hi"],
+        cwd=place,
+        capture_output=True,
+        env=stage.clean_environment(runs, PYTHONSAFEPATH="1"),
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"hi\n"), done.stderr
+
+
+def test_a_prompt_on_the_terminal_while_stdin_is_a_pipe(runs):
+    command = 'echo x | "$@" run -- sh -c "read a </dev/tty; echo got \\$a"; echo ended-with $?'
+    terminal = _Shell(["sh", "-c", command, "sh", *stage.KEEPFIT], stage.clean_environment(runs))
+    stage.wait_until(lambda: runs.exists() and any(runs.glob("*/ring")), what="the command")
+    terminal.type(b"secret\n")
+    terminal.wait_for(b"got secret")
+    terminal.wait_for(b"ended-with 0")
+
+
 def test_stdin_is_the_users(runs):
     process = subprocess.run(
         [*stage.KEEPFIT, "run", "--", "cat"],

@@ -65,6 +65,19 @@ def test_judge_killed_inside_a_budget_lets_the_command_go_on(runs, needs):
     assert outcome.why()["cause"] == "memory_budget", "a death at our own budget, also by the kernel's hand"
 
 
+def test_both_supervisors_killed_inside_a_budget_never_leave_it_frozen(runs, needs):
+    needs("cgroup")
+    code = "import time; print('ready', flush=True); time.sleep(1); b = b'x' * (900 << 20); print('never')"
+    process = stage.start(runs, [sys.executable, "-c", code], ["--memory", "300MiB"])
+    stage.wait_for_output(process, b"ready")
+    command = stage.command_pid(runs)
+    for pid in (judge_of(process.pid), process.pid):
+        os.kill(pid, signal.SIGKILL)
+    stage.wait_until(lambda: not os.path.exists(f"/proc/{command}"), what="the kernel's kill at the limit")
+    process.communicate(timeout=30)
+    assert stage.keepfit_json(runs, "why")["cause"] == "memory_budget"
+
+
 def test_everything_killed_together(runs):
     process = stage.start(runs, COUNTS)
     stage.wait_for_output(process, b"line 5\n")

@@ -6,6 +6,7 @@ import atexit
 import fcntl
 import mmap
 import os
+import struct
 import sys
 import time
 from typing import Any
@@ -78,21 +79,11 @@ class Heart:
         if not self.alive:
             return
         self._sequence += 1
-        record = PULSE_BEATS.encode(
-            self._sequence,
-            time.monotonic(),
-            (
-                self._pid,
-                _PHASE[self.phase],
-                self._doing,
-                self.epoch,
-                self.step,
-                self.steps,
-                self.batch_size,
-                self.loss,
-                self.slowest,
-            ),
-        )
+        known = (self._pid, _PHASE[self.phase], self._doing, self.epoch, self.step, self.steps, self.batch_size)
+        try:
+            record = PULSE_BEATS.encode(self._sequence, time.monotonic(), (*known, self.loss, self.slowest))
+        except struct.error:  # somebody counts epochs in a way of his own
+            return
         start = PULSE_BEATS.position(self._sequence)
         self._memory[start : start + PULSE_BEATS.size] = record
 

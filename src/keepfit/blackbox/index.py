@@ -50,6 +50,13 @@ _PUT = f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join(
 
 def row_of(run: RunDirectory) -> Row:
     """A row read from the journal alone: enough to list a run, without judging it again."""
+    try:
+        return _row_of(run)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return Row(id=run.id, state="unknown", cause="unknown", command="[]")
+
+
+def _row_of(run: RunDirectory) -> Row:
     events, _ = journal.read(run.journal)
     head = next((e for e in events if e["event"] == "run"), {})
     verdict = next((e for e in reversed(events) if e["event"] == "verdict"), None)

@@ -52,13 +52,21 @@ def _all(cls: type[T], items: object) -> tuple[T, ...]:
 
 
 def load(run: RunDirectory) -> Record:
+    try:
+        return _load(run)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        # Readable JSON that makes no sense: somebody else's, or damaged in an unlucky place.
+        return Record(run=run.id, lost=(f"the journal makes no sense ({type(error).__name__}: {error})",))
+
+
+def _load(run: RunDirectory) -> Record:
     events, lost = journal.read(run.journal)
     content = ring.read(run.ring)
     head = next((e for e in events if e["event"] == "run"), {})
     starts = [e for e in events if e["event"] == "attempt"]
     attempts = []
     for index, start in enumerate(starts):
-        until = starts[index + 1]["m"] if index + 1 < len(starts) else float("inf")
+        until = starts[index + 1].get("m", 0) if index + 1 < len(starts) else float("inf")
         own = [e for e in events if start.get("m", 0) <= e.get("m", 0) < until]
         attempts.append(_attempt(run, head, start, own, content, last=index + 1 == len(starts)))
     ended = next((e.get("t") for e in reversed(events) if e["event"] == "end"), None)
@@ -122,7 +130,7 @@ def _attempt(
         environment=head.get("environment") or {},
         limit=build(MemoryLimit, scene.get("limit")),
         budget=scene.get("budget"),
-        fence=scene.get("fence"),
+        fence=first("fence").get("path") or scene.get("fence"),
         samples=tuple(s for s in content.samples if began <= s.time <= until + 1),
         beats=tuple(b for b in content.beats if began <= b.time <= until + 1),
         kernel_log=lines if readable else None,
@@ -132,7 +140,7 @@ def _attempt(
         shares_cgroup=bool(scene.get("shares_cgroup")),
         danger=build(Danger, first("danger")) if first("danger") else None,
         stall=build(Stall, every("stall")[-1]) if every("stall") else None,
-        error=_python_error(every("python-error")),
+        error=_python_error(every("python-error"), pid),
         notices=_all(Notice, every("signal")),
         child_deaths=_all(ChildDeath, deathbed.get("child_deaths")),
         disks=_all(Disk, deathbed.get("disks") or scene.get("disks")),
@@ -158,14 +166,15 @@ def _agent_state(events: list[dict[str, Any]]) -> str:
     return "ready" if states else "absent"
 
 
-def _python_error(events: list[dict[str, Any]]) -> PythonError | None:
-    if not events:
-        return None
-    error = build(PythonError, events[-1])
-    if error is None:
-        return None
-    frame = events[-1].get("frame")
-    return dataclasses.replace(error, frame=build(Frame, frame))
+def _python_error(events: list[dict[str, Any]], pid: int) -> PythonError | None:
+    """The exception of the command itself; else the last of a child's, which proves less and says so."""
+    own = [event for event in events if event.get("pid") == pid]
+    for event in reversed(own or events):
+        error = build(PythonError, event)
+        if error is not None:
+            told_by = "agent" if own else "child"
+            return dataclasses.replace(error, frame=build(Frame, event.get("frame")), told_by=told_by)
+    return None
 
 
 def _fatal_stacks(run: RunDirectory, pid: int) -> str:

@@ -16,7 +16,7 @@ MAGIC = b"KEEPFIT\x00"
 
 # What the agent may say of itself; the position is the byte on the wire, so only append.
 PHASES = ("start", "import", "data", "build", "trace", "train", "validation", "predict", "checkpoint", "end")
-DOING = ("stepping", "filling", "callback", "saving", "between")
+DOING = ("stepping", "filling", "callback", "saving", "between", "looping")
 
 _HEAD = "<Qd"  # sequence (from 1), CLOCK_MONOTONIC time
 _CRC = struct.Struct("<I")

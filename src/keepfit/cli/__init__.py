@@ -43,6 +43,9 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(words)
     except UserError as error:

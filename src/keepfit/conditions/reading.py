@@ -36,6 +36,10 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+# How a library ends that was refused memory, a thread or a page: abort, a segfault, a bus error.
+CRASHES = (6, 11, 7)
+
+
 def died_by(attempt: Attempt, *numbers: int) -> bool:
     """Whether the command itself was ended by one of these signals."""
     return attempt.exit is not None and attempt.exit.signal in numbers
@@ -133,12 +137,15 @@ def last_lines(attempt: Attempt) -> list[str]:
     return lines
 
 
-def said(attempt: Attempt, pattern: re.Pattern[str]) -> str | None:
+def said(attempt: Attempt, pattern: re.Pattern[str], signals: tuple[int, ...] = ()) -> str | None:
     """The last line that matches.
 
     Where the exception that ended it is known, only that exception counts: what was printed earlier may
-    have been caught and mended.
+    have been caught and mended. For the same reason words explain a death by a signal only where that signal
+    is how such trouble ends (`signals`): a refused connection does not send SIGKILL.
     """
+    if attempt.exit is not None and attempt.exit.signal is not None and attempt.exit.signal not in signals:
+        return None
     if attempt.error is not None:
         error = attempt.error
         for text in (f"{error.type}: {error.message}", *error.chain):
@@ -165,7 +172,8 @@ def is_a(error: PythonError | None, *names: str) -> bool:
 
 def error_evidence(error: PythonError) -> Evidence:
     message = error.message.splitlines()[0][:200] if error.message else ""
-    source, strength = ("agent", "certain") if error.told_by == "agent" else ("log", "likely")
+    source = "log" if error.told_by == "log" else "agent"
+    strength = error_strength(error)
     return Evidence(source, f"{error.type.rsplit('.', 1)[-1]}: {message}".rstrip(": "), strength)
 
 

@@ -52,9 +52,11 @@ def judge(record: Record, conditions: tuple[Condition, ...] | None = None) -> Ve
 
 def prepared(attempt: Attempt) -> Attempt:
     """The attempt with the exception read from its output, where the agent did not tell one."""
+    if attempt.error is not None and attempt.error.told_by == "child" and attempt.exit and attempt.exit.signal:
+        attempt = replace(attempt, error=None)  # a signal ended the command: a child's error did not
     if attempt.error is not None or attempt.alive:
         return attempt
-    if attempt.exit is not None and attempt.exit.status == 0:
+    if attempt.exit is not None and (attempt.exit.status == 0 or attempt.exit.signal is not None):
         return attempt
     return replace(attempt, error=last_traceback(attempt.stderr) or last_traceback(attempt.stdout))
 

@@ -62,8 +62,11 @@ class Level:
             anon, shmem = stat.get("total_rss", stat.get("rss", 0)), stat.get("total_shmem", 0)
             kernel = self.number("memory.kmem.usage_in_bytes") or 0
             return anon + shmem + kernel
-        kernel = stat.get("kernel", stat.get("kernel_stack", 0) + stat.get("slab_unreclaimable", 0))
-        return stat.get("anon", 0) + stat.get("shmem", 0) + kernel - stat.get("slab_reclaimable", 0)
+        if "kernel" in stat:  # Linux 5.18 and later; of it only the reclaimable slab can be given back
+            kernel = stat["kernel"] - stat.get("slab_reclaimable", 0)
+        else:
+            kernel = stat.get("kernel_stack", 0) + stat.get("slab_unreclaimable", 0)
+        return max(0, stat.get("anon", 0) + stat.get("shmem", 0) + kernel)
 
     def counters(self) -> OomCounters:
         if self.version == 1:

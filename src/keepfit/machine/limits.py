@@ -15,6 +15,8 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 # Kept back from the host's memory: below this the kernel itself is in trouble, and so is the desktop.
 HOST_RESERVE_SHARE = 0.01
+# The downward API may write MiB instead of bytes: no pod that trains has less than this.
+PLAUSIBLE = 64 << 20
 
 
 def parse_size(text: str) -> int:
@@ -80,11 +82,11 @@ def promises(environment: Mapping[str, str], podinfo: str = "/etc/podinfo") -> I
 
     if "KUBERNETES_SERVICE_HOST" in environment:
         for name in ("MEMORY_LIMIT", "MEM_LIMIT", "POD_MEMORY_LIMIT"):
-            if limit := number(name):
+            if (limit := number(name)) >= PLAUSIBLE:
                 yield MemoryLimit(limit, f"Kubernetes ({name})", "scheduler")
         for name in ("mem_limit", "memory_limit", "limits.memory"):
             text = procfs.read_bytes(os.path.join(podinfo, name)) or b""
-            if text.strip().isdigit() and int(text):
+            if text.strip().isdigit() and int(text) >= PLAUSIBLE:
                 yield MemoryLimit(int(text), f"Kubernetes ({podinfo}/{name})", "scheduler")
 
 

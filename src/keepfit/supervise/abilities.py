@@ -71,7 +71,7 @@ def _exact_line(placement: cgroup.Placement, environment: Mapping[str, str]) -> 
     if made is not None:
         made.remove()
         return Ability("exact danger line", True, f"a cgroup of our own can be made ({made.how})")
-    if fence.by_systemd(64 * MIB, environment):
+    if fence.by_systemd("doctor", 64 * MIB, environment):
         return Ability("exact danger line", True, "the user's systemd can make a scope (systemd-run --user --scope)")
     change = "run as root, in a delegated cgroup, or where `systemd-run --user --scope` works"
     return Ability("exact danger line", False, f"{why}; --memory is held by sampling", change)

@@ -24,7 +24,8 @@ EXACT_SHARE = 0.05  # of our time may go into exact measurements of a tree (8 ms
 LOOKAHEAD = 1.5  # intervals of growth that must still fit below the line
 HOST_RESERVE = 256 << 20
 HOST_RESERVE_SHARE = 0.01
-HOST_SAMPLES = 3  # consecutive samples below the reserve
+HOST_NEAR = 8  # times the reserve: below this every tick looks for itself
+HOST_SAMPLES = 3  # consecutive fresh looks below the reserve
 
 
 class TreeUse:
@@ -113,13 +114,19 @@ class FencedLine:
 class HostLine:
     """The machine itself: nothing left to give, and no swap to give instead."""
 
-    def __init__(self, tree: ProcessTree) -> None:
+    def __init__(self, tree: ProcessTree, fresh: Callable[[], dict[str, int]] = procfs.meminfo) -> None:
         self._tree = tree
+        self._fresh = fresh
         self._low = 0
 
     def check(self, now: float, reading: TreeReading, info: dict[str, int]) -> Danger | None:
-        total, available = info.get("MemTotal", 0), info.get("MemAvailable", 0)
+        total = info.get("MemTotal", 0)
         reserve = min(HOST_RESERVE, int(total * HOST_RESERVE_SHARE))
+        if info.get("MemAvailable", 0) > HOST_NEAR * reserve:
+            self._low = 0
+            return None
+        info = self._fresh()  # what was handed in may be a second old, and this is the moment that counts
+        available = info.get("MemAvailable", 0)
         swap_left = info.get("SwapFree", 0) > info.get("SwapTotal", 0) // 20
         use = reading.anon + reading.shmem - reading.inherited
         ours = use > (total - available) // 2  # somebody else's flood is not ours to die for
@@ -131,8 +138,11 @@ class HostLine:
 
 
 def rules_at_limit(limit: MemoryLimit | None) -> bool:
-    """Whether a limit is one that nobody but us would enforce in time: a promise of a scheduler."""
-    return limit is not None and limit.kind == "scheduler"
+    """Whether a limit is one that nobody but us would enforce in time: Slurm's, where cgroups are not its means.
+
+    A pod's own limit is a cgroup's, and its variables come in units that nobody can tell.
+    """
+    return limit is not None and limit.kind == "scheduler" and limit.source.startswith("Slurm")
 
 
 def stop(pids: Iterable[int]) -> None:

@@ -13,18 +13,20 @@ import select
 import shutil
 from collections.abc import Mapping
 
-from ..machine import cgroup, procfs
+from ..machine import bounded, cgroup, procfs
 from ..machine.cgroup import Level
 
 # On v2 the command is held (memory.high) this far below the budget, where the kernel would kill (memory.max).
 V2_MARGIN = 16 << 20
 V2_MARGIN_SHARE = 0.02
+SYSTEMD_SECONDS = 3.0  # for the user's systemd to answer at all
 
 
 class Fence:
     """A cgroup we made. `attention` is a descriptor to poll, `events` what to poll it for."""
 
     how = "cgroup"
+    freezes = False  # whether the kernel keeps the command frozen at the line until somebody acts
 
     def __init__(self, level: Level, budget: int) -> None:
         self.level = level
@@ -63,6 +65,7 @@ class Fence:
 
 class FenceV1(Fence):
     how = "cgroup-v1"
+    freezes = True
 
     def __init__(self, level: Level, budget: int) -> None:
         super().__init__(level, budget)
@@ -175,18 +178,22 @@ def _make_room(own: Level) -> None:
     _write(subtree, "+memory")
 
 
-def by_systemd(budget: int, environment: Mapping[str, str]) -> list[str] | None:
-    """A command prefix that has the user's systemd make the scope, where one is running."""
+def unit_name(run: str) -> str:
+    return f"keepfit-{run}.scope"
+
+
+def by_systemd(run: str, budget: int, environment: Mapping[str, str]) -> list[str] | None:
+    """A command prefix that has the user's systemd make the scope; only where that was seen to work."""
     runtime = environment.get("XDG_RUNTIME_DIR")
     program = shutil.which("systemd-run", path=environment.get("PATH"))
     if not program or not runtime or not os.path.exists(os.path.join(runtime, "systemd", "private")):
         return None
+    scope = [program, "--user", "--scope", "--quiet", "--collect"]
+    if bounded.output([*scope, "--", "true"], SYSTEMD_SECONDS) is None:
+        return None
     return [
-        program,
-        "--user",
-        "--scope",
-        "--quiet",
-        "--collect",
+        *scope,
+        f"--unit={unit_name(run)}",
         f"--property=MemoryMax={budget}",
         f"--property=MemoryHigh={held_at(budget)}",
         "--property=MemorySwapMax=0",
@@ -194,10 +201,10 @@ def by_systemd(budget: int, environment: Mapping[str, str]) -> list[str] | None:
     ]
 
 
-def adopt(pid: int, budget: int) -> Fence | None:
-    """The scope that systemd made around the command, as a fence."""
+def adopt(pid: int, run: str, budget: int) -> Fence | None:
+    """The scope that systemd made around the command, once it is there: exactly that one, never another."""
     own = cgroup.placement(pid).own
-    if own is None or own.version != 2 or not own.path.endswith(".scope"):
+    if own is None or own.version != 2 or os.path.basename(own.path) != unit_name(run):
         return None
     try:
         return FenceV2(own, budget)

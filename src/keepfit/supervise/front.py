@@ -72,12 +72,18 @@ class Front:
 
         def prepare() -> None:
             if score is not None:  # ours was lowered; the command's is as the user had it
-                with open("/proc/self/oom_score_adj", "w") as file:
+                with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
                     file.write(str(score))
             if fence is not None:
-                fence.join()
+                with contextlib.suppress(OSError):  # the judge sees it outside, and samples instead
+                    fence.join()
 
-        self._pid = launch.launch(path, argv, environment, self._stage.wiring, prepare)
+        def stuck() -> str | None:
+            if fence is None or not fence.reached():
+                return None
+            return f"a budget of {fence.budget} bytes cannot even hold the program's start: {argv[0]}"
+
+        self._pid = launch.launch(path, argv, environment, self._stage.wiring, prepare, stuck)
         for fd in self._stage.ours_to_close:
             os.close(fd)
         self._pidfd = pidfd.open_pid(self._pid)
@@ -170,6 +176,9 @@ class Front:
             return
         if self._journal is not None:
             self._journal.write("trouble", what=f"the judge died (wait status {status}); the command goes on")
+        known = procfs.stat(self._pid)
+        if known is not None and known.state == "T":  # it may have been frozen to be measured
+            os.kill(self._pid, signal.SIGCONT)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -225,7 +234,7 @@ class Front:
         raw = self._stage.raw is not None and self._stage.raw.active
         lines = text + "\n"
         try:
-            os.write(2, (lines.replace("\n", "\r\n") if raw else lines).encode())
+            os.write(2, (lines.replace("\n", "\r\n") if raw else lines).encode(errors="backslashreplace"))
         except OSError:
             return  # nobody is reading
 
@@ -251,7 +260,7 @@ class Front:
                 sender=arrived.sender,
                 sender_name=known.name if known else None,
             )
-        if arrived.typed and not self._stage.wiring.own_group:
+        if arrived.typed and self._stage.wiring.shares_our_group:
             return  # it shares our terminal's group: the kernel sent it there as well
         try:
             if arrived.typed:
@@ -272,7 +281,7 @@ class Front:
     def _stop_with_command(self) -> None:
         if self._stage.raw is not None:
             self._stage.raw.leave()
-        if self._stage.wiring.own_group:
+        if not self._stage.wiring.shares_our_group:
             with contextlib.suppress(OSError):
                 os.killpg(self._pid, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)  # until SIGCONT

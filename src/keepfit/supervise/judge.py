@@ -54,6 +54,7 @@ class Judge:
         made: fence.Fence | None = None,
         stage: Stage | None = None,
         adopter: int | None = None,
+        others: tuple[int, ...] = (),
     ) -> None:
         self._options = options
         self._run = run
@@ -65,6 +66,7 @@ class Judge:
         self._stage = stage
         self._relay: Relay | None = None
         self._adopter = adopter
+        self._not_the_commands = (os.getpid(), *others)
         self._exit: Exit | None = None
         self._asked_to_end = False
         self._ended_at: float | None = None
@@ -80,12 +82,16 @@ class Judge:
 
     def _begin(self, subject: Subject) -> None:
         self._subject = subject
-        self._tree = ProcessTree(subject.pid, ignore=(os.getpid(),), adopter=self._adopter)
+        self._tree = ProcessTree(subject.pid, ignore=self._not_the_commands, adopter=self._adopter)
         self._pidfd = pidfd.open_pid(subject.pid)
         self._follower = JournalFollower(self._run.journal)
         self._vigil = Vigil(subject.pid, self._run.stacks, self._options.hang_after)
-        if self._fence is None and self._options.memory and not subject.watched:
-            self._fence = fence.adopt(subject.pid, self._options.memory)
+        if self._fence is not None and procfs.stat(subject.pid) and subject.pid not in self._fence.level.members:
+            self._journal.write(
+                "trouble", what="the command could not enter its cgroup; its budget is held by sampling"
+            )
+            self._fence.remove()
+            self._fence = None
         self._lookout = Lookout(self._tree, self._scene, self._journal, self._open_ring(), self._pulse, self._fence)
         self._lines()
         self._journal.write(
@@ -128,9 +134,19 @@ class Judge:
                 due = max(due + interval, now + interval / 2)
                 self._guard(now, reading)
                 if self._lookout.detailed:
+                    self._adopt_scope()
                     self._watch_over(sample)
                 self._give_up_on_unkillable(now)
             self._wait(due)
+
+    def _adopt_scope(self) -> None:
+        """systemd moves the command into its scope a while after the start; until then it is sampled."""
+        if self._fence is not None or not self._options.memory or self._subject.watched:
+            return
+        self._fence = self._lookout.fence = fence.adopt(self._subject.pid, self._run.id, self._options.memory)
+        if self._fence is not None:
+            self._journal.write("fence", path=self._fence.level.path)
+            self._lines()
 
     def _wait(self, until: float) -> None:
         poll = Poller()
@@ -309,7 +325,7 @@ class Judge:
             self._link.send(say=text)
         else:
             try:
-                os.write(2, text.encode() + b"\n")
+                os.write(2, text.encode(errors="backslashreplace") + b"\n")
             except OSError:
                 return  # nobody is reading any more
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import select
 import shutil
 import signal
 import stat
@@ -19,6 +20,8 @@ BOOT = str(Path(agent.__file__).parent / "boot")
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+USAGE = 64
+STUCK_EVERY = 0.2  # seconds between two looks at a child that has not reached exec
 
 # Python ignores these in itself; the command must see them as a shell would give them.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -71,7 +74,8 @@ class Wiring:
     """The command's descriptors, and how it is grouped.
 
     `terminal`: the slave of a pseudo-terminal of its own, of which it becomes the session leader.
-    `own_group`: a process group of its own, so that a signal to ours reaches it once, through us.
+    `own_group`: without a terminal about, a process group of its own, so that a signal to ours reaches it
+    once, through us.
     """
 
     stdin: int
@@ -80,6 +84,11 @@ class Wiring:
     terminal: int | None = None
     own_group: bool = True
 
+    @property
+    def shares_our_group(self) -> bool:
+        """Whether what is typed at our terminal reaches the command by itself."""
+        return self.terminal is None and not self.own_group
+
 
 def launch(
     path: str,
@@ -87,11 +96,12 @@ def launch(
     environment: Mapping[str, str],
     wiring: Wiring,
     prepare: Callable[[], None],
+    stuck: Callable[[], str | None] = lambda: None,
 ) -> int:
     """Fork and execute; returns the pid once exec has succeeded, else raises CannotLaunch.
 
-    `prepare` runs in the child just before exec (oom_score_adj, cgroup). Must be called while this
-    process has a single thread.
+    `prepare` runs in the child just before exec (oom_score_adj, cgroup). `stuck` says why the child will
+    never get that far, if it will not. Must be called while this process has a single thread.
     """
     report_read, report_write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -103,6 +113,12 @@ def launch(
         finally:
             os._exit(NOT_EXECUTABLE)
     os.close(report_write)
+    while not select.select([report_read], [], [], STUCK_EVERY)[0]:
+        if why := stuck():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(report_read)
+            raise CannotLaunch(why, USAGE)
     with open(report_read, "rb") as file:
         report = file.read()
     if report:

@@ -45,7 +45,7 @@ class Lookout:
         self._journal = journal
         self._ring = writer
         self._pulse = pulse
-        self._fence = fence
+        self.fence = fence
         self._probe = gpu.GpuProbe()
         now = time.monotonic()
         self._due = {"discover": now, "count": now, "detail": now, "slow": now + SLOW_EVERY}
@@ -91,7 +91,7 @@ class Lookout:
 
     def _sample(self, now: float, reading: TreeReading, use: int | None) -> Sample:
         if use is None:
-            fenced = self._fence.level.use if self._fence is not None else None
+            fenced = self.fence.level.use if self.fence is not None else None
             use = fenced if fenced is not None else reading.anon + reading.shmem - reading.inherited
         return Sample(
             time=now,

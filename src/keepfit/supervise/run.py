@@ -63,7 +63,7 @@ def write_head(record: Record, options: RunOptions, environment: Mapping[str, st
         id=record.run.id,
         name=options.name,
         argv=secrets.mask_argv(options.argv),
-        cwd=os.getcwd(),
+        cwd=scene.cwd(),
         environment=secrets.allowed_environment(environment),
         pid=os.getpid(),
         start=own.start if own else 0,
@@ -111,9 +111,10 @@ def _recorded(
     why_no_fence = ""
     if options.memory is not None:
         made, why_no_fence = fence.build(run.id, options.memory, placement)
-        prefix = fence.by_systemd(options.memory, environment) if made is None else None
+        prefix = fence.by_systemd(run.id, options.memory, environment) if made is None else None
         if prefix is not None:
             path, argv = prefix[0], (*prefix, *options.argv)
+    keeper = _post_keeper(made) if made is not None and made.freezes else None
     if made is not None:
         placement = cgroup.Placement((made.level, *placement.levels))
     before = scene.before(placement, options.memory, str(options.runs), environment)
@@ -122,7 +123,7 @@ def _recorded(
     posture.become_subreaper()
     score = posture.shy_from_the_kernel()
     ours, theirs = Link.pair()
-    judge = _fork_judge(options, record, before, boards, pulse, made, ours, theirs, verdict)
+    judge = _fork_judge(options, record, before, boards, pulse, made, keeper, ours, theirs, verdict)
     theirs.close()
     carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
     trainee = launch.trainee_environment(environment, str(run.path), pulse.address if pulse else None)
@@ -146,6 +147,38 @@ def _recorded(
             shutil.rmtree(run.path.parent, ignore_errors=True)
 
 
+def _post_keeper(made: fence.Fence) -> int | None:
+    """A process that waits for all the others of keepfit to be gone, and then opens the fence.
+
+    A v1 fence freezes the command at its limit until somebody acts. If front and judge are killed together
+    nobody would, for ever.
+    """
+    watched, _held = os.pipe2(os.O_CLOEXEC)  # the other end stays open in front and judge, and nowhere else
+    try:
+        pid = os.fork()
+    except OSError:
+        return None
+    if pid:
+        os.close(watched)
+        return pid
+    try:
+        os.setsid()
+        posture.be_called("keepfit-keeper")
+        ignore_terminal_signals()
+        os.dup2(watched, 3)
+        os.closerange(4, 4096)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nowhere, fd)
+        os.read(3, 1)
+        made.let_go()
+    except BaseException:
+        pass  # the fence is gone already, which is as good
+    finally:
+        os._exit(0)
+    return None
+
+
 def _pulse(record: Record) -> Pulse | None:
     try:
         return Pulse()
@@ -161,6 +194,7 @@ def _fork_judge(
     boards: stage.Stage,
     pulse: Pulse | None,
     made: fence.Fence | None,
+    keeper: int | None,
     ours: Link,
     theirs: Link,
     verdict: Verdict,
@@ -184,7 +218,8 @@ def _fork_judge(
             os.close(fd)
         subject = _told(theirs)
         if subject is not None:
-            judge = Judge(options, record.run, record.journal, before, theirs, pulse, made, boards, parent)
+            others = (keeper,) if keeper is not None else ()
+            judge = Judge(options, record.run, record.journal, before, theirs, pulse, made, boards, parent, others)
             judge.run(subject)
             judge.say(verdict(record.run, options), verdict=True)
             record.journal.write("end")

@@ -26,7 +26,16 @@ class Scene:
     network: Mapping[str, int]
     wall: float
     shared: bool  # others lived in our cgroup before the command came: its counters may be about them
+    open_files_limit: int  # the command's: ours is raised later
     lacked: list[str]
+
+
+def cwd() -> str:
+    """The working directory, also when somebody has removed it."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
 
 
 def before(placement: cgroup.Placement, budget: int | None, runs: str, environment: Mapping[str, str]) -> Scene:
@@ -37,24 +46,24 @@ def before(placement: cgroup.Placement, budget: int | None, runs: str, environme
         counters=tuple(level.counters() for level in placement.levels),
         limit=limits.effective(placement, environment, budget),
         kernel=kernel,
-        places=disk.places(os.getcwd(), runs, environment),
+        places=disk.places(cwd(), runs, environment),
         network=pressure.network_errors(),
         wall=time.time(),
         shared=bool(own is not None and set(own.members) - {os.getpid()}),
+        open_files_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         lacked=[],
     )
 
 
 def opening(scene: Scene) -> dict[str, Any]:
     """The scene as the `attempt` event carries it."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {
         "limit": as_json(scene.limit) if scene.limit else None,
         "counters": [as_json(counters) for counters in scene.counters],
         "kernel_readable": scene.kernel.fileno() is not None,
         "kernel_pids_are_ours": procfs.in_first_pid_namespace(),
         "shares_cgroup": scene.shared,
-        "open_files_limit": soft,
+        "open_files_limit": scene.open_files_limit,
         "lacked": list(scene.lacked),
     }
 

@@ -41,44 +41,52 @@ def fill_standard_descriptors() -> None:
 
 
 def set_stage() -> Stage:
-    """Pipes, or a pseudo-terminal where ours is one; stdout and stderr apart unless they are one terminal."""
-    out_terminal, err_terminal = terminal.is_terminal(1), terminal.is_terminal(2)
-    master = slave = keyboard = raw = None
-    if out_terminal or err_terminal:
-        master, slave = terminal.open_pair(1 if out_terminal else 2)
+    """Pipes, or a pseudo-terminal where ours is one.
+
+    stdout and stderr stay apart, unless both are the same terminal, pipe or file: then only one line between
+    them keeps the order in which the command wrote.
+    """
+    together = _same(1, 2)
     sources: list[tuple[int, int, str]] = []
     to_close: list[int] = []
     ends: dict[str, int] = {}
+    pair: tuple[int, int] | None = None
     for fd, name in ((1, "stdout"), (2, "stderr")):
-        if terminal.is_terminal(fd) and slave is not None and master is not None:
-            ends[name] = slave
-            if not any(source == master for source, _, _ in sources):
-                sources.append((master, fd, name))
-            elif not terminal.same_terminal(1, 2):
-                # Two different terminals: the second keeps a line of its own.
-                other_master, other_slave = terminal.open_pair(fd)
-                sources.append((other_master, fd, name))
-                to_close.append(other_slave)
-                ends[name] = other_slave
-        else:
-            read, write = os.pipe2(os.O_CLOEXEC)
-            sources.append((read, fd, name))
-            to_close.append(write)
-            ends[name] = write
-    stdin = 0
-    if slave is not None:
-        to_close.append(slave)
-        if terminal.is_terminal(0):
-            stdin, keyboard = slave, 0
-            raw = terminal.RawMode(0)
-    typed_at = terminal.is_terminal(0) and slave is None  # the command reads our terminal itself
+        if name == "stderr" and together:
+            ends[name] = ends["stdout"]
+            continue
+        read, write, is_pair = _line(fd)
+        sources.append((read, fd, name))
+        to_close.append(write)
+        ends[name] = write
+        if is_pair and pair is None:
+            pair = read, write
+        os.set_blocking(read, False)
+    stdin, keyboard, raw = 0, None, None
+    if pair is not None and terminal.is_terminal(0):
+        stdin, keyboard, raw = pair[1], 0, terminal.RawMode(0)
     wiring = launch.Wiring(
         stdin,
         ends["stdout"],
         ends["stderr"],
-        terminal=slave if keyboard is not None else None,
-        own_group=not typed_at,
+        terminal=pair[1] if pair is not None and keyboard is not None else None,
+        # With a terminal about, the command shares our group: in one of its own it may not read that terminal.
+        own_group=not terminal.is_controlled(),
     )
-    for source, _, _ in sources:
-        os.set_blocking(source, False)
-    return Stage(wiring, sources, to_close, master, keyboard, raw)
+    return Stage(wiring, sources, to_close, pair[0] if pair is not None else None, keyboard, raw)
+
+
+def _line(fd: int) -> tuple[int, int, bool]:
+    """(our end, the command's end, whether it is a pseudo-terminal) of a line that ends in `fd`."""
+    if terminal.is_terminal(fd):
+        try:
+            return (*terminal.open_pair(fd), True)
+        except OSError:
+            pass  # no pseudo-terminal to be had (a tight sandbox): a pipe carries the bytes as well
+    return (*os.pipe2(os.O_CLOEXEC), False)
+
+
+def _same(a: int, b: int) -> bool:
+    """Whether two descriptors lead to the same place."""
+    one, other = os.fstat(a), os.fstat(b)
+    return (one.st_dev, one.st_ino, one.st_rdev) == (other.st_dev, other.st_ino, other.st_rdev)

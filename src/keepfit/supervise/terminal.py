@@ -15,8 +15,13 @@ def is_terminal(fd: int) -> bool:
         return False
 
 
-def same_terminal(a: int, b: int) -> bool:
-    return is_terminal(a) and is_terminal(b) and os.fstat(a).st_rdev == os.fstat(b).st_rdev
+def is_controlled() -> bool:
+    """Whether this session has a terminal that types signals."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def copy_window_size(source: int, target: int) -> None:

@@ -61,6 +61,7 @@ def _next(heart, loop):
         def __next__(self):
             if heart.in_fit or not heart.alive:
                 return original(self)
+            loop.waits(self)
             try:
                 element = original(self)
             except BaseException:
@@ -110,6 +111,11 @@ class HandWrittenLoop:
             self._current = None
             self._heart.between()
 
+    def waits(self, iterator):
+        """The training iterator is asked for its next element."""
+        if self._current == id(iterator) and self._is_training(self._current):
+            self._heart.doing("stepping")
+
     def over(self, iterator):
         """The dataset ended (or failed): the loop's body is left."""
         if self._current == id(iterator):
@@ -147,7 +153,8 @@ class HandWrittenLoop:
         heart = self._heart
         heart.enter("train")
         heart.epoch = self._epoch
-        heart.doing("stepping")
+        # The body of the loop is the user's, and may end without our seeing it: silence there is only suspect.
+        heart.doing("looping")
         heart.step_began(step)
 
     def tape_opened(self):

@@ -20,7 +20,7 @@ import re
 
 from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import SPECIFIC, Condition, Diagnosis
-from ..reading import at, by_exit, error_evidence, error_strength, failed, is_a, log_evidence, said
+from ..reading import CRASHES, at, by_exit, error_evidence, error_strength, failed, is_a, log_evidence, said
 
 _TEXT = re.compile(
     r"can't start new thread|pthread_create(?:\(\))? failed|Thread creation failed|Failed to create (?:a )?thread|"
@@ -33,7 +33,7 @@ _FORK = re.compile(r"Resource temporarily unavailable")
 def autopsy(attempt: Attempt) -> Diagnosis | None:
     if not failed(attempt):
         return None
-    error, line = attempt.error, said(attempt, _TEXT)
+    error, line = attempt.error, said(attempt, _TEXT, CRASHES)
     if line is None and is_a(error, "BlockingIOError") and error is not None and _FORK.search(error.message):
         line = error.message
     if line is None:

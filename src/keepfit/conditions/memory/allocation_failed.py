@@ -24,7 +24,7 @@ import re
 
 from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import SPECIFIC, Condition, Diagnosis
-from ..reading import at, by_exit, error_evidence, error_strength, failed, is_a, log_evidence, said, size
+from ..reading import CRASHES, at, by_exit, error_evidence, error_strength, failed, is_a, log_evidence, said, size
 
 _TEXT = re.compile(
     r"OOM when allocating tensor|ResourceExhaustedError|RESOURCE_EXHAUSTED|std::bad_alloc|\bMemoryError\b|"
@@ -42,7 +42,7 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
     named = is_a(error, "MemoryError", "ResourceExhaustedError", "_ArrayMemoryError") or (
         error is not None and error.errno == _REFUSED
     )
-    line = said(attempt, _TEXT)
+    line = said(attempt, _TEXT, CRASHES)
     if not named and line is None:
         return None
     if GPU.search(attempt.output) and (error is None or GPU.search(error.message)):

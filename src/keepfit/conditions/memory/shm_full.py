@@ -21,7 +21,7 @@ import re
 
 from ...facts import Attempt, Disk, Evidence, Remedy
 from ..catalogue import SPECIFIC, Condition, Diagnosis
-from ..reading import at, by_exit, died_by, error_evidence, failed, log_evidence, passed_on, said, size
+from ..reading import CRASHES, at, by_exit, died_by, error_evidence, failed, log_evidence, passed_on, said, size
 
 SIGBUS = 7
 FULL_SHARE = 0.02
@@ -43,12 +43,12 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
     shm = next((place for place in attempt.disks if place.role == "shm"), None)
     full = is_full(shm)
     space = Evidence("disk", f"/dev/shm: {size(shm.free)} free of {size(shm.total)}", "likely") if shm else None
-    error, line = attempt.error, said(attempt, NO_SPACE)
+    error, line = attempt.error, said(attempt, NO_SPACE, CRASHES)
     if line is not None and _NAMES.search(line):
         evidence = [error_evidence(error) if error else log_evidence(line), *([space] if space else [])]
         sure = "certain" if error is not None and error.told_by == "agent" else "likely"
         return Diagnosis(sure, "/dev/shm is full", tuple(evidence), at(error.frame) if error else {})
-    worker = said(attempt, _BUS)
+    worker = said(attempt, _BUS, CRASHES)
     if full and (died_by(attempt, SIGBUS) or passed_on(attempt, SIGBUS) or worker):
         evidence = [
             by_exit(attempt),

@@ -15,6 +15,9 @@ looks the same from Python. Never while it is stopped, held by a debugger, waiti
 user's callback, saving, between two fits or filling a buffer, unless `--hang-after SECONDS` says
 so.
 
+The body of a hand-written loop is the user's own code and may be over without anybody seeing it:
+there a hang is only ever suspected; waiting for its dataset's next element counts in full.
+
 ## What to do
 The stacks name the line every thread stands in.
 """
@@ -61,9 +64,9 @@ def assess(still: Stillness) -> tuple[Watchfulness, str]:
         return Watchfulness.FINE, still.excused
     if still.hang_after is not None:
         return _asked(still)
-    if still.phase != "train" or still.doing != "stepping":
+    if still.phase != "train" or still.doing not in ("stepping", "looping"):
         return Watchfulness.FINE, still.doing
-    if still.silent >= max(HANG_SECONDS, HANG_STEPS * still.slowest):
+    if still.doing == "stepping" and still.silent >= max(HANG_SECONDS, HANG_STEPS * still.slowest):
         if still.motionless >= max(HANG_SECONDS, HANG_STEPS * still.slowest):
             return Watchfulness.HANG, "progress"
         if still.same_stacks >= STACKS_APART and still.cpu_share < IDLE:

@@ -8,7 +8,7 @@ import time
 from ...facts import Attempt, Evidence
 from ..reading import died_by, log_evidence, passed_on, said
 
-SIGTERM, SIGXCPU, SIGINT, SIGUSR1 = 15, 24, 2, 10
+SIGTERM, SIGXCPU, SIGKILL, SIGUSR1 = 15, 24, 9, 10
 
 TIME_LIMIT = re.compile(r"DUE TO TIME LIMIT|TERM_RUNLIMIT|walltime .* exceeded limit|TIMEOUT \*\*\*", re.IGNORECASE)
 PREEMPTION = re.compile(
@@ -37,7 +37,7 @@ def ended_politely(attempt: Attempt) -> bool:
 
 
 def announced(attempt: Attempt, words: re.Pattern[str]) -> Evidence | None:
-    line = said(attempt, words)
+    line = said(attempt, words, (SIGTERM, SIGKILL, SIGUSR1))
     if line is None and attempt.error is not None:
         text = next((text for text in reversed(attempt.output.splitlines()) if words.search(text)), None)
         line = text.strip() if text else None

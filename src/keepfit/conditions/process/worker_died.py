@@ -18,7 +18,7 @@ import re
 
 from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import Condition
-from ..reading import kernel_kill, said
+from ..reading import CRASHES, kernel_kill, said
 
 _TEXT = re.compile(
     r"BrokenProcessPool|A process in the process pool was terminated abruptly|"
@@ -34,7 +34,7 @@ def because(attempt: Attempt, cause: str) -> Evidence | None:
     kill = kernel_kill(attempt)
     if kill is not None and kill.pid != attempt.pid:
         return Evidence("kernel", f"the kernel killed a child, {kill.name} (pid {kill.pid})", "likely")
-    line = said(attempt, _TEXT)
+    line = said(attempt, _TEXT, CRASHES)
     return Evidence("log", f"“{line}”", "likely") if line else None
 
 
