@@ -45,6 +45,12 @@ def test_ordinary_words_stay(argv):
     assert secrets.mask_argv(argv) == argv
 
 
+@pytest.mark.parametrize("letter", ["a", "=", "token", "key=", "://"])
+def test_long_arguments_are_cut_and_cost_little(letter):
+    (masked,) = secrets.mask_argv([letter * 200_000])
+    assert len(masked) <= secrets.LONGEST + 1
+
+
 @given(st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=20)))
 def test_environment_is_by_allow_list(environment):
     assert set(secrets.allowed_environment(environment)) <= {

@@ -97,9 +97,19 @@ def test_a_parents_limit_beats_our_fence():
 
 
 def test_a_shell_passes_a_kill_on():
-    assert cause(attempt(exit=Exit(status=137), kernel_log=None, counters_after=MOVED))[0] == "cgroup_oom"
-    assert cause(attempt(exit=Exit(status=137)))[0] == "killed_unknown"
-    assert cause(attempt(exit=Exit(status=139))) == ("segfault", "likely")
+    shell = {"argv": ("bash", "train.sh"), "child_deaths": (ChildDeath(5000, "python", 50.0),)}
+    assert cause(attempt(exit=Exit(status=137), kernel_log=None, counters_after=MOVED, **shell))[0] == "cgroup_oom"
+    assert cause(attempt(exit=Exit(status=137), **shell)) == ("killed_unknown", "likely")
+    assert cause(attempt(exit=Exit(status=139), **shell)) == ("segfault", "likely")
+
+
+def test_a_status_above_128_is_not_a_signal_by_itself():
+    assert cause(attempt(exit=Exit(status=139))) == ("exit_nonzero", "certain"), "Python chose it"
+    assert cause(attempt(exit=Exit(status=137), argv=("bash", "-c", "exit 137"))) == ("exit_nonzero", "certain")
+
+
+def test_the_terminal_was_closed():
+    assert cause(attempt(exit=Exit(signal=1))) == ("interrupted", "certain")
 
 
 # --- what was printed ------------------------------------------------------------------------------------------
@@ -199,6 +209,10 @@ def test_a_traceback_in_the_log_without_the_agent():
     found = verdict(attempt(stderr=TRACEBACK))
     assert (found.cause, found.confidence) == ("python_error", "likely")
     assert (found.where.file, found.where.line, found.code_line) == ("/home/me/train.py", 12, "main()")
+
+
+def test_a_traceback_that_was_handled():
+    assert cause(attempt(stderr=TRACEBACK, ended_well=True)) == ("exit_nonzero", "certain")
 
 
 def test_a_traceback_that_was_survived():

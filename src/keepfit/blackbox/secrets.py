@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 MASK = "***"
+LONGEST = 1000  # letters of one argument that a record keeps
 
 _SECRET_NAME = re.compile(
     r"(?:^|[-_.])(?:token|secret|passw(?:or)?d|passwd|pwd|pass|api[-_]?key|access[-_]?key|private[-_]?key|"
@@ -21,7 +22,7 @@ _SECRET_SHAPE = re.compile(
 _URL_LOGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/@\s:]*:[^/@\s]*@", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(?P<name>[\w.-]+)(?P<sign>[=:])(?P<value>.+)", re.DOTALL)
 _INSIDE = re.compile(
-    r"(?P<name>[\w.-]*(?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key)[\w.-]*)(?P<sign>\s*[=:]\s*)"
+    r"(?P<name>[\w.-]{0,40}(?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key)[\w.-]{0,40})(?P<sign>\s*[=:]\s*)"
     r"(?P<value>[^\s'\",;&]+)",
     re.IGNORECASE,
 )
@@ -42,7 +43,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def mask_word(word: str) -> str:
-    """One argument with whatever looks like a secret replaced."""
+    """One argument, cut to a sensible length, with whatever looks like a secret replaced."""
+    if len(word) > LONGEST:
+        word = word[:LONGEST] + "…"
     word = _URL_LOGIN.sub(lambda m: f"{m['scheme']}{MASK}@", word)
     assigned = _ASSIGNED.fullmatch(word)
     if assigned and is_secret_name(assigned["name"].lstrip("-")):

@@ -50,7 +50,7 @@ def parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespa
 
 
 def main(args: argparse.Namespace) -> int:
-    if not args.command:
+    if not args.command or not args.command[0]:
         raise UserError("a command was expected after --, such as: keepfit run -- python train.py")
     options = _options(args)
     try:
@@ -101,4 +101,4 @@ def _conclusion(run: RunDirectory, options: RunOptions) -> str:
     verdict = conclude(run, run.path.parent)
     if verdict.outcome == "finished" or options.quiet:
         return ""
-    return "\n" + verdict_text.render(verdict, colours=style.wanted(sys.stderr))
+    return "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr))

@@ -24,5 +24,5 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         print_json(verdict_json(verdict))
     else:
-        print(verdict_text.render(verdict, colours=style.wanted(sys.stdout)))
+        print(verdict_text.render(verdict, style.wanted(sys.stdout), style.width(sys.stdout)))
     return 0

@@ -45,10 +45,19 @@ def died_by(attempt: Attempt, *numbers: int) -> bool:
     return attempt.exit is not None and attempt.exit.signal in numbers
 
 
+_SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z|k|c|tc|fi|a)?sh|.*\.sh|(?:.*/)?(?:make|xargs|env|srun|mpirun|timeout)")
+
+
 def passed_on(attempt: Attempt, *numbers: int) -> bool:
-    """Whether the command exited with the status by which a shell passes on a child's death by signal."""
+    """Whether the command is a shell or its like, and exited as those do when a child was ended by a signal."""
     status = attempt.exit.status if attempt.exit else None
-    return status is not None and status - 128 in numbers
+    starter = bool(attempt.argv) and _SHELLS.fullmatch(attempt.argv[0]) is not None
+    return status is not None and status - 128 in numbers and starter
+
+
+def passed_on_strength(attempt: Attempt) -> str:
+    """A shell can also choose such a status by itself: without a child that was seen to end it is only possible."""
+    return "likely" if attempt.child_deaths else "possible"
 
 
 def by_exit(attempt: Attempt, strength: str = "certain") -> Evidence:

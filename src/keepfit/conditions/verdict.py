@@ -58,6 +58,8 @@ def prepared(attempt: Attempt) -> Attempt:
         return attempt
     if attempt.exit is not None and (attempt.exit.status == 0 or attempt.exit.signal is not None):
         return attempt
+    if attempt.ended_well:
+        return attempt  # the agent saw no exception end it: a traceback in the output was handled
     return replace(attempt, error=last_traceback(attempt.stderr) or last_traceback(attempt.stdout))
 
 

@@ -18,6 +18,14 @@ def wanted(stream: IO[str], environment: Mapping[str, str] = os.environ) -> bool
     return bool(environment.get("FORCE_COLOR")) or (stream.isatty() and environment.get("TERM") != "dumb")
 
 
+def width(stream: IO[str], widest: int = 118) -> int:
+    """Columns to lay out for: the terminal's, up to what reads well."""
+    try:
+        return max(60, min(widest, os.get_terminal_size(stream.fileno()).columns))
+    except (OSError, ValueError):
+        return widest
+
+
 def harmless(text: str) -> str:
     """Text from outside (logs, names, arguments) with control characters shown, not obeyed."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)

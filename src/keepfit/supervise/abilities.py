@@ -139,7 +139,12 @@ def _oom_score() -> Ability:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(before)
     except OSError:
-        return Ability("shy from the OOM killer", False, "our own score cannot be lowered", "root, or CAP_SYS_RESOURCE")
+        return Ability(
+            "shy from the OOM killer",
+            False,
+            "our own score cannot be lowered",
+            "grant CAP_SYS_RESOURCE (root in a container often lacks it)",
+        )
     return Ability("shy from the OOM killer", True, "oom_score_adj can be lowered")
 
 
@@ -173,7 +178,7 @@ def _files() -> Ability:
 
 def _gpus() -> Ability:
     if not gpu.driver_loaded():
-        return Ability("GPUs", True, "no NVIDIA driver here")
+        return Ability("GPUs", True, "none to see: no NVIDIA driver is loaded")
     found = gpu.snapshot()
     if found is None:
         return Ability("GPUs", False, "the driver does not answer within 3 s", "nvidia-smi; a reboot may be needed")

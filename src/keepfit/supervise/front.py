@@ -6,6 +6,7 @@ It holds no rule and reads no /proc. Whatever else of keepfit fails, this goes o
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -115,9 +116,12 @@ class Front:
         self._linger()
         return self._exit.code if self._exit.code is not None else 1
 
-    def _unread(self, source: int) -> None:
+    def _unread(self, source: int, error: OSError) -> None:
+        """Output can no longer be delivered: the command learns it at its next write, as it would alone."""
         if self._link is not None:
             self._link.send(unread=source)
+        if error.errno != errno.EPIPE:  # a reader that went away is its own affair; a full disk is not
+            self.say(f"keepfit: output could not be written ({error.strerror}); the record still has its end")
 
     @property
     def judged(self) -> bool:
@@ -273,8 +277,10 @@ class Front:
     def _typed(self, keys: bytes) -> bytes:
         """Ctrl-Z is ours to act on: alone in its session the command cannot be stopped by its own terminal."""
         master = self._stage.master
-        if master is None or not terminal.makes_signals(master) or terminal.SUSPEND not in keys:
+        if master is None or terminal.SUSPEND not in keys or not terminal.makes_signals(master):
             return keys
+        if terminal.foreground(master) != self._pid:
+            return keys  # a shell inside has a job of its own in front: that one is meant
         self._stop_with_command()
         return keys.replace(terminal.SUSPEND, b"")
 

@@ -30,7 +30,7 @@ class Channel:
         self._held = 0
         self.open = True
         self.broken = False
-        self.on_broken: Callable[[int], None] | None = None
+        self.on_broken: Callable[[int, OSError], None] | None = None
         self.before: Callable[[bytes], bytes] | None = None  # sees what was read, may keep some of it
 
     @property
@@ -70,13 +70,13 @@ class Channel:
             count = os.write(self.sink, head)
         except BlockingIOError:
             count = 0
-        except OSError:  # the reader is gone: let the command learn it as it would without us
+        except OSError as error:  # the reader is gone: let the command learn it as it would without us
             self.broken = True
             self._held = 0
             self._queue.clear()
             os.close(self.source)
             if self.on_broken is not None:
-                self.on_broken(self.source)
+                self.on_broken(self.source, error)
             return
         rest = head[count:] + rest
         if rest:

@@ -63,7 +63,8 @@ def set_stage() -> Stage:
             pair = read, write
         os.set_blocking(read, False)
     stdin, keyboard, raw = 0, None, None
-    if pair is not None and terminal.is_terminal(0):
+    # Only where the screen is ours as well: with `| tee` others write to that terminal, and raw would garble them.
+    if pair is not None and sources[0][0] == pair[0] and terminal.is_terminal(0):
         stdin, keyboard, raw = pair[1], 0, terminal.RawMode(0)
     wiring = launch.Wiring(
         stdin,

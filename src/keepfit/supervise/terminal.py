@@ -43,11 +43,16 @@ def makes_signals(fd: int) -> bool:
         return False
 
 
-def in_foreground(fd: int) -> bool:
+def foreground(fd: int) -> int:
+    """The process group in front of this terminal; 0 when it cannot be told."""
     try:
-        return os.tcgetpgrp(fd) == os.getpgrp()
+        return os.tcgetpgrp(fd)
     except OSError:
-        return False
+        return 0
+
+
+def in_foreground(fd: int) -> bool:
+    return foreground(fd) == os.getpgrp()
 
 
 def open_pair(like: int) -> tuple[int, int]:

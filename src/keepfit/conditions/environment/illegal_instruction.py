@@ -21,7 +21,7 @@ SIGILL = 4
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
-    return ended_by(attempt, SIGILL, "an illegal instruction: a binary was built for another processor")
+    return ended_by(attempt, SIGILL, "ended by SIGILL: an illegal instruction")
 
 
 CONDITION = Condition(

@@ -30,7 +30,7 @@ _LAST_WORDS = re.compile(
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
-    found = ended_by(attempt, SIGABRT, "native code gave up (abort)")
+    found = ended_by(attempt, SIGABRT, "ended by SIGABRT: native code gave up")
     words = next((line for line in reversed(last_lines(attempt)) if _LAST_WORDS.search(line)), None)
     if found is None or words is None:
         return found

@@ -22,7 +22,7 @@ SIGBUS = 7
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
-    return ended_by(attempt, SIGBUS, "a bus error: a mapped file had nothing behind the page that was touched")
+    return ended_by(attempt, SIGBUS, "ended by SIGBUS: a bus error")
 
 
 CONDITION = Condition(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from ...facts import Attempt, Remedy
 from ..catalogue import BARE, Condition, Diagnosis
-from ..reading import by_exit, last_lines, log_evidence
+from ..reading import by_exit, last_lines, log_evidence, signal_name
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
@@ -24,7 +24,8 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         return None
     lines = last_lines(attempt)
     evidence = (by_exit(attempt), *([log_evidence(lines[-1][:200], "possible")] if lines else []))
-    return Diagnosis("certain", f"it ended by itself with exit status {status}", evidence)
+    hint = f" (what a shell reports for {signal_name(status - 128)})" if 128 < status < 160 else ""
+    return Diagnosis("certain", f"it ended by itself with exit status {status}{hint}", evidence)
 
 
 CONDITION = Condition(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import SIGNAL, Condition, Diagnosis
-from ..reading import by_exit, counter_moved, died_by, kernel_kill, near_limit, passed_on, size
+from ..reading import by_exit, counter_moved, died_by, kernel_kill, near_limit, passed_on, passed_on_strength, size
 
 SIGKILL = 9
 
@@ -30,8 +30,8 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
     if kernel_kill(attempt) is not None or counter_moved(attempt):
         return None
     evidence = [by_exit(attempt)]
-    if attempt.limit is not None and attempt.samples and not near_limit(attempt):
-        last = attempt.samples[-1].use
+    last = attempt.samples[-1].use if attempt.samples else 0
+    if attempt.limit is not None and last and not near_limit(attempt):
         words = f"it used {size(last)} of {size(attempt.limit.bytes)}: memory was not short"
         evidence.append(Evidence("samples", words, "likely"))
     if vanished:
@@ -45,7 +45,9 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         confidence = "likely"
     else:
         confidence = "possible"
-    whose = "killed by SIGKILL" if died_by(attempt, SIGKILL) else "a child was killed by SIGKILL"
+    whose = "killed by SIGKILL"
+    if not died_by(attempt, SIGKILL):
+        whose, confidence = "a child was killed by SIGKILL", passed_on_strength(attempt)
     return Diagnosis(
         confidence, f"{whose}; who sent it is unknown, and nothing shows that memory ran out", tuple(evidence)
     )
@@ -64,5 +66,5 @@ CONDITION = Condition(
     cause="killed_unknown",
     specificity=SIGNAL,
     autopsy=autopsy,
-    remedies=(Remedy("let keepfit see more", "keepfit doctor"),),
+    remedies=(Remedy("ask who may send SIGKILL here", "a person, the scheduler, a notebook server, another guard"),),
 )

@@ -24,7 +24,7 @@ SIGSEGV = 11
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
-    return ended_by(attempt, SIGSEGV, "a segmentation fault in native code")
+    return ended_by(attempt, SIGSEGV, "ended by SIGSEGV: a segmentation fault")
 
 
 CONDITION = Condition(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...facts import Attempt, Evidence
 from ..catalogue import Diagnosis
-from ..reading import at, by_exit, died_by, own_frame_of, passed_on
+from ..reading import at, by_exit, died_by, own_frame_of, passed_on, passed_on_strength
 
 
 def ended_by(attempt: Attempt, number: int, summary: str) -> Diagnosis | None:
@@ -17,5 +17,7 @@ def ended_by(attempt: Attempt, number: int, summary: str) -> Diagnosis | None:
             evidence.append(Evidence("agent", words))
         return Diagnosis("certain", summary, tuple(evidence), at(frame))
     if passed_on(attempt, number):
-        return Diagnosis("likely", summary, (by_exit(attempt),), {"process": "child"})
+        return Diagnosis(
+            passed_on_strength(attempt), f"a child {summary}", (by_exit(attempt),), {"process": "child", "pid": None}
+        )
     return None

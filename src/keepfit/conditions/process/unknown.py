@@ -16,10 +16,14 @@ from ...facts import Attempt, Remedy
 from ..catalogue import BARE, Condition, Diagnosis
 from ..reading import by_exit, signal_name
 
+SIGPIPE = 13
+
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
     number = attempt.exit.signal if attempt.exit else None
     summary = f"ended by {signal_name(number)}, reason unknown" if number else "the record does not show why it ended"
+    if number == SIGPIPE:
+        summary = "ended by SIGPIPE: whoever read its output went away"
     return Diagnosis("unknown", summary, (by_exit(attempt),))
 
 
