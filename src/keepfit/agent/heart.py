@@ -9,6 +9,7 @@ import os
 import struct
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ..blackbox import wire
@@ -43,6 +44,24 @@ def claim(address: str) -> Heart | None:
     return heart
 
 
+class Pace:
+    """The little that a step of `fit` looks at."""
+
+    __slots__ = ("busy", "due", "first", "last", "slowest", "watched")
+
+    def __init__(self) -> None:
+        self.busy = True  # something more than a store is to be done at this step
+        self.watched = False  # the user has callbacks of his own at every batch
+        self.first = True  # the first batch of an epoch waits for buffers to fill
+        self.due = 0.0  # when the loss is to be read again
+        self.last = float("inf")  # when the last step began
+        self.slowest = 0.0
+
+
+def _no_tick(step: int) -> None:
+    """Without a pulse nothing is stored."""
+
+
 class Heart:
     """Phase, epoch, step and what it is doing. Every method is cheap and none of them raises."""
 
@@ -64,6 +83,8 @@ class Heart:
         self.loop: Any = None  # the hand-written loop, where TensorFlow is there
         self._traced = 0.0  # seconds spent tracing since the step began: not the step's own
         self._began: float | None = None
+        self.pace = Pace()
+        self.tick = self._make_tick() if self.alive else _no_tick
         if self.alive:
             os.register_at_fork(after_in_child=self._silence)
 
@@ -74,14 +95,40 @@ class Heart:
 
     def _silence(self) -> None:
         self.alive = False
+        self.tick = _no_tick
+
+    def _make_tick(self) -> Callable[[int], None]:
+        """What happens at every step of `fit`, and nothing more: one look at the clock and one store."""
+        memory, pace, clock = self._memory, self.pace, time.monotonic
+        store, where = wire.PULSE_LIVE.pack_into, wire.PULSE_LIVE_AT
+
+        def tick(step: int) -> None:
+            now = clock()
+            took = now - pace.last
+            if took > pace.slowest:
+                pace.slowest = took
+            pace.last = now
+            if now >= pace.due:
+                pace.busy = True
+            store(memory, where, step, now)
+
+        return tick
+
+    @property
+    def live_step(self) -> int:
+        step: int = wire.PULSE_LIVE.unpack_from(self._memory, wire.PULSE_LIVE_AT)[0] if self.alive else -1
+        return step
 
     def beat(self) -> None:
         if not self.alive:
             return
         self._sequence += 1
+        slowest = max(self.slowest, self.pace.slowest)
         known = (self._pid, _PHASE[self.phase], self._doing, self.epoch, self.step, self.steps, self.batch_size)
         try:
-            record = PULSE_BEATS.encode(self._sequence, time.monotonic(), (*known, self.loss, self.slowest))
+            record = PULSE_BEATS.encode(
+                self._sequence, time.monotonic(), (*known, self.loss, max(self.slowest, self.pace.slowest))
+            )
         except struct.error:  # somebody counts epochs in a way of his own
             return
         start = PULSE_BEATS.position(self._sequence)
@@ -116,6 +163,11 @@ class Heart:
         self._traced = 0.0
         self.beat()
 
+    def step_is(self, step: int) -> None:
+        """A step of `fit` that is over; those since the last word are counted with it."""
+        self.steps += max(0, step - self.step)
+        self.step = step
+
     def step_ended(self, count: int = 1) -> None:
         if self._began is not None:
             self.slowest = max(self.slowest, time.monotonic() - self._began - self._traced)
@@ -124,6 +176,7 @@ class Heart:
 
     def traced(self, seconds: float) -> None:
         self._traced += seconds
+        self.pace.last = time.monotonic()
 
     def finish(self) -> None:
         """The interpreter ends; if an exception ends it, the phase stays the one in which that happened."""

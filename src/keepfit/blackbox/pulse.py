@@ -38,6 +38,12 @@ class Pulse:
     def phase(self) -> str:
         return ring.word(wire.PHASES, self._memory[wire.PULSE_PHASE])
 
+    @property
+    def live(self) -> tuple[int, float]:
+        """(the step in progress, when it began)."""
+        step, began = wire.PULSE_LIVE.unpack_from(self._memory, wire.PULSE_LIVE_AT)
+        return step, began
+
     def new_records(self) -> list[tuple[int, bytes]]:
         """Records written since the last call, raw, oldest first."""
         found: list[tuple[int, bytes]] = []

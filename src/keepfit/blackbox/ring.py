@@ -43,7 +43,7 @@ class RingWriter:
             os.close(self._fd)
             os.unlink(path)
             raise
-        self._sequence = {"fast": 0, "slow": 0}
+        self._sequence = {"fast": 0, "slow": 0, "beats": 0}
         self.failure: str | None = None
 
     def _put(self, record: bytes, position: int) -> None:
@@ -58,9 +58,20 @@ class RingWriter:
         values[2] = values[2].encode()[:1] or b"?"
         self._put(lane.encode(sequence, sample.time, values), lane.position(sequence))
 
-    def beat(self, record: bytes, sequence: int) -> None:
-        """A beat as the agent encoded it, moved here from the pulse."""
-        self._put(record, BEATS.position(sequence))
+    def beat(self, beat: Beat) -> None:
+        sequence = self._sequence["beats"] = self._sequence["beats"] + 1
+        values = (
+            beat.pid,
+            wire.PHASES.index(beat.phase),
+            wire.DOING.index(beat.doing),
+            beat.epoch,
+            beat.step,
+            beat.steps,
+            beat.batch_size,
+            beat.loss,
+            beat.slowest,
+        )
+        self._put(BEATS.encode(sequence, beat.time, values), BEATS.position(sequence))
 
     def close(self) -> None:
         os.close(self._fd)

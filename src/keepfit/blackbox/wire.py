@@ -74,11 +74,15 @@ class Lane:
 
 
 # --- the pulse: sealed memory the agent writes and the supervisor drains ---------------------------
-# magic, version, then two live bytes that change between beats: what it is doing, and the phase.
+# magic, version, two live bytes (what it is doing, and the phase), the live words, then the lane of beats.
 
 PULSE_HEAD = struct.Struct("<8sHBB")
 PULSE_DOING = 10
 PULSE_PHASE = 11
+# The live words: the step in progress and when it began. Steps may come by the thousand a second, and code that
+# runs once a step runs from a cold cache; so a step costs one store here, and beats are for what is rarer.
+PULSE_LIVE = struct.Struct("=qd")  # native: stored eight bytes at a time
+PULSE_LIVE_AT = 16
 BEAT_FIELDS = "IBBiqqidd"  # pid, phase, doing, epoch, step, steps, batch size, loss, slowest step
 PULSE_BEATS = Lane("beats", 64, 2048, BEAT_FIELDS)
 PULSE_SIZE = (PULSE_BEATS.end + 4095) // 4096 * 4096

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..blackbox import ring
@@ -137,12 +138,19 @@ class Lookout:
         """Move the agent's beats into the ring, and remember the last one."""
         if self._pulse is None:
             return
-        records = self._pulse.new_records()
-        for sequence, record in records:
-            if self._ring is not None:
-                self._ring.beat(record, sequence)
-        if records and (decoded := ring.BEATS.decode(records[-1][1])) is not None:
-            self.last_beat = ring.beat(decoded[1], decoded[2])
+        for _, record in self._pulse.new_records():
+            if (decoded := ring.BEATS.decode(record)) is not None:
+                self._heard(ring.beat(decoded[1], decoded[2]))
+        step, began = self._pulse.live
+        last = self.last_beat
+        if last is not None and last.phase == "train" and began > last.time and step >= 0:
+            ahead = max(0, step - last.step) if last.step >= 0 else step
+            self._heard(replace(last, time=began, step=step, steps=last.steps + ahead, doing=self._pulse.doing))
+
+    def _heard(self, beat: Beat) -> None:
+        self.last_beat = beat
+        if self._ring is not None and "?" not in (beat.phase, beat.doing):
+            self._ring.beat(beat)
 
     @property
     def doing(self) -> str:

@@ -5,6 +5,7 @@ so nothing the user can see or count changes.
 """
 
 import sys
+import time
 from importlib import import_module
 
 from ..hooks import during, wrap
@@ -191,12 +192,24 @@ def _train_begin(heart):
         def on_train_begin(self, logs=None):
             heart.enter("train")
             heart.doing("callback")
+            heart.pace.watched = _has_batch_callbacks(self)
             original(self, logs)
             heart.doing("filling")
 
         return on_train_begin
 
     return around
+
+
+def _has_batch_callbacks(callbacks):
+    """Whether a callback that is not Keras' own does something at every batch."""
+    names = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+    for callback in getattr(callbacks, "callbacks", ()):
+        if type(callback).__module__.startswith("keras."):
+            continue
+        if not all(hasattr(getattr(callback, name, None), "_is_default") for name in names):
+            return True
+    return False
 
 
 def _epoch_begin(heart):
@@ -208,6 +221,8 @@ def _epoch_begin(heart):
             heart.step = -1
             heart.enter("train")
             heart.doing("filling")
+            heart.pace.first = heart.pace.busy = True
+            heart.pace.last = float("inf")
             heart.beat()
 
         return on_epoch_begin
@@ -216,14 +231,18 @@ def _epoch_begin(heart):
 
 
 def _batch_begin(heart):
+    pace = heart.pace
+
     def around(original):
         def on_train_batch_begin(self, batch, logs=None):
-            first = heart.step < 0
-            heart.doing("callback")
-            original(self, batch, logs)
-            # The first batch of an epoch waits for shuffle buffers and caches to fill.
-            heart.doing("filling" if first else "stepping")
-            heart.step_began(batch)
+            if pace.busy:
+                heart.doing("callback")
+                original(self, batch, logs)
+                # The first batch of an epoch waits for shuffle buffers and caches to fill.
+                heart.doing("filling" if pace.first else "stepping")
+            else:
+                original(self, batch, logs)
+            heart.tick(batch)
 
         return on_train_batch_begin
 
@@ -231,25 +250,29 @@ def _batch_begin(heart):
 
 
 def _batch_end(heart):
-    import time
-
-    clock = time.monotonic
-    next_loss = [0.0]
+    pace, clock = heart.pace, time.monotonic
 
     def around(original):
         def on_train_batch_end(self, batch, logs=None):
-            heart.step_ended(batch - heart.step + 1 if batch >= heart.step >= 0 else 1)
+            if not pace.busy:
+                return original(self, batch, logs)
             heart.doing("callback")
             original(self, batch, logs)
             now = clock()
-            if logs and now >= next_loss[0]:
-                next_loss[0] = now + LOSS_EVERY
+            if now >= pace.due:
+                pace.due = now + LOSS_EVERY
+                heart.step_is(batch)
                 try:
-                    heart.loss = float(logs.get("loss", heart.loss))
+                    heart.loss = float((logs or {}).get("loss", heart.loss))
                 except (TypeError, ValueError, AttributeError):
                     pass  # a loss that is no number is the user's business
+                heart.beat()
+            if pace.first:
+                pace.first = False
+                pace.last = now  # what filled a buffer is no slow step
             # Between two batches the next one is being waited for: that is part of stepping.
             heart.doing("stepping")
+            pace.busy = pace.watched
 
         return on_train_batch_end
 
@@ -259,8 +282,10 @@ def _batch_end(heart):
 def _epoch_end(heart):
     def around(original):
         def on_epoch_end(self, epoch, logs=None):
+            heart.step_is(heart.live_step)
             heart.enter("train")
             heart.doing("callback")
+            heart.beat()
             original(self, epoch, logs)
             heart.doing("filling")
 
