@@ -126,9 +126,7 @@ class Heart:
         slowest = max(self.slowest, self.pace.slowest)
         known = (self._pid, _PHASE[self.phase], self._doing, self.epoch, self.step, self.steps, self.batch_size)
         try:
-            record = PULSE_BEATS.encode(
-                self._sequence, time.monotonic(), (*known, self.loss, max(self.slowest, self.pace.slowest))
-            )
+            record = PULSE_BEATS.encode(self._sequence, time.monotonic(), (*known, self.loss, slowest))
         except struct.error:  # somebody counts epochs in a way of his own
             return
         start = PULSE_BEATS.position(self._sequence)
