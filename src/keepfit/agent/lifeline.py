@@ -25,7 +25,7 @@ _LIBRARY = tuple(
     for path in {sysconfig.get_paths().get(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     if path
 )
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def arm(record: str, journal: JournalWriter) -> int | None:
@@ -113,4 +113,4 @@ def is_users(path: str) -> bool:
     if path.startswith("<"):
         return False
     path = os.path.realpath(path)
-    return not path.startswith((*_LIBRARY, _OURS)) and "site-packages" not in path
+    return not path.startswith((*_LIBRARY, OURS)) and "site-packages" not in path

@@ -18,7 +18,7 @@ from ..supervise.launch import CannotLaunch
 from ..supervise.options import RunOptions
 from ..supervise.run import supervise
 from . import UserError
-from .selection import add_runs_directory, runs_directory
+from .selection import add_runs_directory, positive, runs_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,24 +67,12 @@ def _options(args: argparse.Namespace) -> RunOptions:
             name=args.name,
             memory=parse_size(args.memory) if args.memory is not None else None,
             guards=supervise_options.parse_guards(args.guard),
-            hang_after=_positive("--hang-after", args.hang_after),
+            hang_after=positive("--hang-after", args.hang_after),
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
             quiet=args.quiet,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
-
-
-def _positive(name: str, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < float("inf"):
-        raise UserError(f"{name}: a number of seconds above 0 was expected; received {text!r}")
-    return value
 
 
 def _count(name: str, text: str) -> int:

@@ -1,4 +1,4 @@
-"""Choosing a run from the command line: the options and the error that several verbs share."""
+"""What several verbs share: choosing a run, the common options, numbers from the command line."""
 
 from __future__ import annotations
 
@@ -39,3 +39,15 @@ def find_run(runs: Path, wanted: str) -> RunDirectory:
 
 def print_json(document: dict[str, Any]) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def positive(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"{name}: a number of seconds above 0 was expected; received {text!r}")
+    return value

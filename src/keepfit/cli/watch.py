@@ -10,8 +10,7 @@ from ..facts import verdict_json
 from ..report import style, verdict_text
 from ..supervise.watch import NotThere, find, watch
 from . import UserError
-from .run import _positive
-from .selection import add_json, add_runs_directory, print_json, runs_directory
+from .selection import add_json, add_runs_directory, positive, print_json, runs_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
             runs_directory(args),
             os.environ,
             args.name,
-            _positive("--hang-after", args.hang_after),
+            positive("--hang-after", args.hang_after),
         )
     except NotThere as error:
         raise UserError(str(error)) from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..blackbox.rundir import RunDirectory
+from ..conditions.reading import size
 from ..machine import cgroup, disk, gpu, kernel_log, limits, pidfd, pressure, procfs
 from . import fence
 
@@ -43,15 +44,11 @@ def examine(environment: Mapping[str, str], runs: Path) -> Iterator[Ability]:
     yield _gpus()
 
 
-def _size(count: int) -> str:
-    return f"{count / (1 << 30):.2f} GiB" if count >= 1 << 30 else f"{count / MIB:.0f} MiB"
-
-
 def _limit(placement: cgroup.Placement, environment: Mapping[str, str]) -> Ability:
     limit = limits.effective(placement, environment)
     if limit is None:
         return Ability("memory limit", False, "not known: /proc/meminfo is not readable", "mount /proc")
-    return Ability("memory limit", True, f"{_size(limit.bytes)}, by {limit.source}")
+    return Ability("memory limit", True, f"{size(limit.bytes)}, by {limit.source}")
 
 
 def _cgroups(placement: cgroup.Placement) -> Ability:
@@ -110,7 +107,7 @@ def _swap() -> Ability:
     return Ability(
         "swap",
         True,
-        f"{_size(total)} of swap" if total else "none: memory that runs out is a kill, not thrash",
+        f"{size(total)} of swap" if total else "none: memory that runs out is a kill, not thrash",
     )
 
 
@@ -167,7 +164,7 @@ def _runs(runs: Path) -> Ability:
 def _space(runs: Path, environment: Mapping[str, str]) -> Iterator[Ability]:
     for place in disk.free_space(disk.places(os.getcwd(), str(runs), environment)):
         enough = place.free > 64 * MIB
-        says = f"{_size(place.free)} free of {_size(place.total)} ({place.path})"
+        says = f"{size(place.free)} free of {size(place.total)} ({place.path})"
         yield Ability(f"space: {place.role}", enough, says, "" if enough else "free some space")
 
 
@@ -182,5 +179,5 @@ def _gpus() -> Ability:
     found = gpu.snapshot()
     if found is None:
         return Ability("GPUs", False, "the driver does not answer within 3 s", "nvidia-smi; a reboot may be needed")
-    names = ", ".join(f"{device['name']} ({_size(device['total_bytes'])})" for device in found)
+    names = ", ".join(f"{device['name']} ({size(device['total_bytes'])})" for device in found)
     return Ability("GPUs", bool(found), names or "the driver is loaded, but NVML shows no device")

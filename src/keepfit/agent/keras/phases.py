@@ -9,9 +9,9 @@ import time
 from importlib import import_module
 
 from ..hooks import during, wrap
-from ..lifeline import _OURS
+from ..lifeline import OURS
 
-LOSS_EVERY = 0.1  # seconds: reading the loss of every tiny step would cost more than the step's beat
+LOSS_EVERY = 0.1  # seconds: reading the loss of every tiny step would cost more than the step's own store
 
 
 def install(keras, heart):
@@ -54,7 +54,7 @@ def _hide_our_frames(source):
     filtering = import_module(source + "utils.traceback_utils")
     excluded = getattr(filtering, "_EXCLUDED_PATHS", None)
     if isinstance(excluded, tuple):
-        filtering._EXCLUDED_PATHS = (*excluded, _OURS)
+        filtering._EXCLUDED_PATHS = (*excluded, OURS)
 
 
 def _wrap_loop(owner, name, heart, missing):
