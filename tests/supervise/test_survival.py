@@ -10,6 +10,7 @@ import pytest
 
 from .. import stage
 from .terminals import Terminal
+from .test_danger import cgroups_named
 
 LINES = 40
 COUNTS = stage.victim("counts.py", str(LINES), "0.05")
@@ -76,6 +77,8 @@ def test_both_supervisors_killed_inside_a_budget_never_leave_it_frozen(runs, nee
     stage.wait_until(lambda: not os.path.exists(f"/proc/{command}"), what="the kernel's kill at the limit")
     process.communicate(timeout=30)
     assert stage.keepfit_json(runs, "why")["cause"] == "memory_budget"
+    run = stage.Outcome(0, "", "", runs).directory.name
+    stage.wait_until(lambda: cgroups_named(run) == [], what="the keeper to take the cgroup away")
 
 
 def test_everything_killed_together(runs):

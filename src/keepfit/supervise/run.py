@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,6 +173,9 @@ def _post_keeper(made: fence.Fence) -> int | None:
             os.dup2(nowhere, fd)
         os.read(3, 1)
         made.let_go()
+        while made.level.members:  # nobody else is left to take the cgroup away
+            time.sleep(1)
+        made.remove()
     except BaseException:
         pass  # the fence is gone already, which is as good
     finally:
