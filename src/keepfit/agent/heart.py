@@ -86,6 +86,7 @@ class Heart:
         self.pace = Pace()
         self.tick = self._make_tick() if self.alive else _no_tick
         if self.alive:
+            wire.PULSE_LIVE.pack_into(self._memory, wire.PULSE_LIVE_AT, -1, 0.0)
             os.register_at_fork(after_in_child=self._silence)
 
     @classmethod
@@ -122,6 +123,8 @@ class Heart:
     def beat(self) -> None:
         if not self.alive:
             return
+        if self.in_fit and (live := self.live_step) > self.step:
+            self.step_is(live)
         self._sequence += 1
         slowest = max(self.slowest, self.pace.slowest)
         known = (self._pid, _PHASE[self.phase], self._doing, self.epoch, self.step, self.steps, self.batch_size)

@@ -190,6 +190,8 @@ def _eager():
 def _train_begin(heart):
     def around(original):
         def on_train_begin(self, logs=None):
+            heart.tick(-1)
+            heart.step = -1
             heart.enter("train")
             heart.doing("callback")
             heart.pace.watched = _has_batch_callbacks(self)
@@ -221,6 +223,7 @@ def _epoch_begin(heart):
             heart.step = -1
             heart.enter("train")
             heart.doing("filling")
+            heart.tick(-1)
             heart.pace.first = heart.pace.busy = True
             heart.pace.last = float("inf")
             heart.beat()
