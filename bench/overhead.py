@@ -27,7 +27,7 @@ from tests import stage
 from . import tables
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "520"))
-BESIDE_EVERY = 4  # the two other tools in every fourth round
+BESIDE_EVERY = 8  # the other rows in every eighth round
 BLOCK = 0.12  # seconds of steps
 SETTLE = (0.02, 0.6)  # seconds
 MODELS = os.environ.get("BENCH_MODELS", "dense,conv").split(",")

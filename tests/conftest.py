@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from . import stage
 # Shared machines are slow at odd moments: how long an example took says nothing about the code.
 settings.register_profile("keepfit", deadline=None)
 settings.load_profile("keepfit")
+
+# Started in the background, a shell has SIGINT ignored in us, and so would every victim have it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @cache

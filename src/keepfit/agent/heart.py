@@ -85,8 +85,8 @@ class Heart:
         self._began: float | None = None
         self.pace = Pace()
         self.tick = self._make_tick() if self.alive else _no_tick
-        if self.alive:
-            wire.PULSE_LIVE.pack_into(self._memory, wire.PULSE_LIVE_AT, -1, 0.0)
+        if memory is not None:
+            wire.PULSE_LIVE.pack_into(memory, wire.PULSE_LIVE_AT, -1, 0.0)
             os.register_at_fork(after_in_child=self._silence)
 
     @classmethod
