@@ -86,7 +86,9 @@ ZOO: tuple[Victim, ...] = (
     Victim(
         "oom_in_child_worker",
         "oom_in_child_worker.py",
-        Expected("cgroup_oom", SURE, status=1, because=("worker_died",), where={"process": "child"}),
+        Expected(
+            "cgroup_oom", SURE, status=1, because=("worker_died",), never=("other_process",), where={"process": "child"}
+        ),
         setting="cgroup:200",
         needs=CG,
     ),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from ...facts import Attempt, Evidence, Remedy
 from ..catalogue import Condition
-from ..reading import size
+from ..reading import kernel_kill, size
 
 SHARE = 0.5
 
@@ -25,7 +25,13 @@ def because(attempt: Attempt, cause: str) -> Evidence | None:
     last, limit = attempt.last_sample, attempt.limit
     if cause not in ("cgroup_oom", "host_oom") or last is None or limit is None or not attempt.peak:
         return None
-    total = last.level_use if cause == "cgroup_oom" else last.level_use or 0
+    own = attempt.counters_before[0].path if attempt.counters_before else None
+    if cause == "cgroup_oom" and limit.path == own and not attempt.shares_cgroup:
+        return None  # nobody else lives there
+    kill = kernel_kill(attempt)
+    if kill is not None and kill.pid != attempt.pid:
+        return None  # a child so short-lived that the samples missed it is no stranger
+    total = last.level_use
     if attempt.peak >= SHARE * total or attempt.peak >= SHARE * limit.bytes:
         return None
     return Evidence("samples", f"this run used {size(attempt.peak)} of {size(total)} in use there", "likely")
