@@ -153,6 +153,10 @@ def resume(pids: Iterable[int]) -> None:
     _signal_all(pids, signal.SIGCONT)
 
 
+def hang_up(pids: Iterable[int]) -> None:
+    _signal_all(pids, signal.SIGHUP)
+
+
 def end(pids: Iterable[int]) -> None:
     _signal_all(pids, signal.SIGKILL)
 

@@ -26,6 +26,9 @@ class Stage:
         channels = [Channel(source, sink, self.tails.get(name)) for source, sink, name in self.sources]
         return Relay(channels)
 
+    def terminal_is_gone(self) -> bool:
+        return self.keyboard is not None and not terminal.is_terminal(self.keyboard)
+
     def restore_terminal(self) -> None:
         if self.raw is not None:
             self.raw.restore()
