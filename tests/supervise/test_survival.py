@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from keepfit.supervise.danger import is_stopped
+
 from .. import stage
 from .terminals import Terminal
 from .test_danger import cgroups_named
@@ -41,6 +43,18 @@ def test_front_killed_with_a_terminal(runs):
     os.kill(terminal.pid, signal.SIGKILL)
     shown = terminal.until_closed().decode().replace("\r", "").split("\n")
     assert [line for line in shown if line.startswith("line ")] == ALL_LINES
+
+
+def test_a_job_stopped_with_its_front_is_hung_up_with_its_terminal(runs):
+    terminal = Terminal(["run", "--", *stage.victim("killed_by_bystander.py")], stage.clean_environment(runs))
+    terminal.wait_for(b"ready")
+    command = stage.command_pid(runs)
+    terminal.type(b"\x1a")
+    stage.wait_until(lambda: is_stopped(command), what="the stop")
+    os.close(terminal.fd)
+    os.kill(terminal.pid, signal.SIGKILL)
+    os.waitpid(terminal.pid, 0)
+    stage.wait_until(lambda: not os.path.exists(f"/proc/{command}"), what="the end of the stopped command")
 
 
 def test_judge_killed(runs):
