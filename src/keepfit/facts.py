@@ -184,6 +184,32 @@ class Danger:
 
 
 @dataclass(frozen=True)
+class Splitting:
+    """How a step's batch was run, as it was decided between agent and supervisor. Bytes of the training process."""
+
+    step: str  # train | test | predict
+    batch: int  # rows of the user's batch
+    rows: int  # rows computed at once; the batch itself where it runs whole
+    how: str = "measured"  # comfortable | measured | remembered | wished | refused
+    limit: int = 0
+    in_use: int = 0  # before the first step
+    base: float = 0.0  # predicted peak = base + rows x slope
+    slope: float = 0.0
+    key: str = ""
+    model: Mapping[str, Any] = field(default_factory=dict)  # bytes of weights, optimizer, …
+    trial: bool = False  # a measured micro-batch, not a decision
+
+    @property
+    def parts(self) -> int:
+        return -(-self.batch // max(1, self.rows))
+
+    @property
+    def whole(self) -> int:
+        """What the whole batch would need."""
+        return int(self.base + self.batch * self.slope)
+
+
+@dataclass(frozen=True)
 class ChildDeath:
     """A process of the tree, other than the main one, that is gone or was named by the kernel."""
 
@@ -191,6 +217,19 @@ class ChildDeath:
     name: str
     time: float
     last_rss: int = 0
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The user's own training loop: the lines by which it was recognised."""
+
+    file: str
+    loop_line: int = 0
+    loop_code: str = ""
+    tape_line: int = 0
+    tape_code: str = ""
+    apply_line: int = 0
+    apply_code: str = ""
 
 
 @dataclass(frozen=True)
@@ -217,6 +256,9 @@ class Attempt:
     shares_cgroup: bool = False  # processes of others live in the cgroup whose counters these are
     danger: Danger | None = None
     stall: Stall | None = None
+    splittings: tuple[Splitting, ...] = ()
+    changed: str | None = None  # what was changed since the attempt before
+    loop: Loop | None = None  # the hand-written training loop, where there is one
     error: PythonError | None = None
     notices: tuple[Notice, ...] = ()
     child_deaths: tuple[ChildDeath, ...] = ()
@@ -237,6 +279,12 @@ class Attempt:
     @property
     def last_beat(self) -> Beat | None:
         return self.beats[-1] if self.beats else None
+
+    @property
+    def splitting(self) -> Splitting | None:
+        """What was decided last."""
+        decided = [splitting for splitting in self.splittings if not splitting.trial]
+        return decided[-1] if decided else None
 
     @property
     def last_sample(self) -> Sample | None:

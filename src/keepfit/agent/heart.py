@@ -13,7 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..blackbox import wire
+from ..blackbox.journal import JournalWriter
 from ..blackbox.wire import PULSE_BEATS
+from .counsel import Counsel
+from .lifeline import describe
 
 _PHASE = {name: number for number, name in enumerate(wire.PHASES)}
 _DOING = {name: number for number, name in enumerate(wire.DOING)}
@@ -81,6 +84,10 @@ class Heart:
         self._doing = 0
         self.in_fit = False  # inside a Keras loop, which tells its own steps
         self.loop: Any = None  # the hand-written loop, where TensorFlow is there
+        self.counsel = Counsel(memory)
+        self.at_ease: list[Callable[[], None]] = []  # what is looked after now and then, between two steps
+        self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
+        self.journal: JournalWriter | None = None
         self._traced = 0.0  # seconds spent tracing since the step began: not the step's own
         self._began: float | None = None
         self.pace = Pace()
@@ -178,6 +185,20 @@ class Heart:
     def traced(self, seconds: float) -> None:
         self._traced += seconds
         self.pace.last = time.monotonic()
+
+    def look_around(self) -> None:
+        """At most ten times a second, between two steps: time for what need not be looked at every step."""
+        for look in list(self.at_ease):
+            try:
+                look()
+            except Exception as error:
+                self.at_ease.remove(look)
+                self.failed(getattr(look, "__qualname__", "look"), error)
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Something of ours failed, and the training goes on without it."""
+        if self.journal is not None:
+            self.journal.write("agent", state="failed", what=what, error=describe(error))
 
     def finish(self) -> None:
         """The interpreter ends; if an exception ends it, the phase stays the one in which that happened."""

@@ -66,6 +66,7 @@ class _Finder:
         if not self._asked:
             self._asked = True
             self._heart = heart.claim(self._pulse) or self._heart
+            self._heart.journal = self._journal
         beating = self._heart
 
         def exec_module(module: ModuleType) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from typing import Any
 
 from . import ring, wire
 from .wire import PULSE_BEATS
@@ -24,6 +25,7 @@ class Pulse:
         self._memory = mmap.mmap(self.fd, wire.PULSE_SIZE)
         self._memory[: wire.PULSE_HEAD.size] = wire.PULSE_HEAD.pack(wire.MAGIC, wire.VERSION, 0, 0)
         self._seen = 0
+        self._asked = 0
 
     @property
     def address(self) -> str:
@@ -43,6 +45,21 @@ class Pulse:
         """(the step in progress, when it began)."""
         step, began = wire.PULSE_LIVE.unpack_from(self._memory, wire.PULSE_LIVE_AT)
         return step, began
+
+    def order(self, limit: int, rows: int = 0) -> None:
+        """Tell the agent the memory the run may have, and the micro-batch wanted from now on (0: as it is)."""
+        wire.PULSE_ORDERS.pack_into(self._memory, wire.PULSE_ORDERS_AT, limit, rows)
+
+    def question(self) -> dict[str, Any] | None:
+        """A question of the agent's that was not seen yet."""
+        found = wire.PULSE_QUESTION.read(self._memory)
+        if found is None or found[0] == self._asked:
+            return None
+        self._asked = found[0]
+        return found[1]
+
+    def answer(self, **letter: Any) -> None:
+        wire.PULSE_ANSWER.post(self._memory, self._asked, letter)
 
     def new_records(self) -> list[tuple[int, bytes]]:
         """Records written since the last call, raw, oldest first."""

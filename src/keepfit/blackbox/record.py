@@ -17,11 +17,13 @@ from ..facts import (
     Exit,
     Finding,
     Frame,
+    Loop,
     MemoryLimit,
     Notice,
     OomCounters,
     PythonError,
     Record,
+    Splitting,
     Stall,
 )
 from ..machine import procfs
@@ -140,6 +142,9 @@ def _attempt(
         shares_cgroup=bool(scene.get("shares_cgroup")),
         danger=build(Danger, first("danger")) if first("danger") else None,
         stall=build(Stall, every("stall")[-1]) if every("stall") else None,
+        splittings=_all(Splitting, every("splitting")),
+        changed=start.get("changed"),
+        loop=build(Loop, every("loop")[-1]) if every("loop") else None,
         error=_python_error(every("python-error"), pid),
         notices=_all(Notice, every("signal")),
         child_deaths=_all(ChildDeath, deathbed.get("child_deaths")),

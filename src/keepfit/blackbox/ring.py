@@ -33,7 +33,24 @@ class RingWriter:
     """Writes samples and beats; after a failed write it stays quiet and remembers why."""
 
     def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._sequence = {"fast": 0, "slow": 0, "beats": 0}
+        self.failure: str | None = None
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            self._go_on(path)
+        else:
+            self._lay_out(path)
+
+    def _go_on(self, path: str) -> None:
+        """A later attempt of the same run writes behind what the earlier ones left."""
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        content = os.pread(self._fd, SIZE, 0)
+        for lane in LANES:
+            records, _ = lane.scan(content)
+            self._sequence[lane.name] = records[-1][0] if records else 0
+
+    def _lay_out(self, path: str) -> None:
         try:
             os.posix_fallocate(self._fd, 0, SIZE)
             head = _HEADER.pack(wire.MAGIC, wire.VERSION, len(LANES))
@@ -43,8 +60,6 @@ class RingWriter:
             os.close(self._fd)
             os.unlink(path)
             raise
-        self._sequence = {"fast": 0, "slow": 0, "beats": 0}
-        self.failure: str | None = None
 
     def _put(self, record: bytes, position: int) -> None:
         try:

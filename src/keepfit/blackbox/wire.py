@@ -6,6 +6,7 @@ checksum, so that a reader finds the order without a head pointer and skips what
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Sequence
@@ -85,4 +86,48 @@ PULSE_LIVE = struct.Struct("=qd")  # native: stored eight bytes at a time
 PULSE_LIVE_AT = 16
 BEAT_FIELDS = "IBBiqqidd"  # pid, phase, doing, epoch, step, steps, batch size, loss, slowest step
 PULSE_BEATS = Lane("beats", 64, 2048, BEAT_FIELDS)
-PULSE_SIZE = (PULSE_BEATS.end + 4095) // 4096 * 4096
+# Words of the supervisor to the agent: the memory the run may have (0: not known), and the micro-batch wanted now.
+PULSE_ORDERS = struct.Struct("=qq")
+PULSE_ORDERS_AT = 32
+
+
+class Letterbox:
+    """Room for one letter (a JSON object) in shared memory, written by one side and read by the other.
+
+    The sequence number is stored last: a reader that sees a new one with the right checksum has the whole
+    letter. A new letter replaces the old one, so the sides take turns.
+    """
+
+    _HEAD = struct.Struct("<QII")  # sequence, length, checksum
+
+    def __init__(self, offset: int, size: int) -> None:
+        self.offset = offset
+        self.end = offset + size
+        self._room = size - self._HEAD.size
+
+    def post(self, memory: Any, sequence: int, letter: dict[str, Any]) -> bool:
+        """False where the letter is too long."""
+        text = json.dumps(letter).encode()
+        if len(text) > self._room:
+            return False
+        start = self.offset + self._HEAD.size
+        memory[start : start + len(text)] = text
+        memory[self.offset : start] = self._HEAD.pack(sequence, len(text), zlib.crc32(text))
+        return True
+
+    def read(self, memory: Any) -> tuple[int, dict[str, Any]] | None:
+        """(sequence, letter), or None where there is none, or a torn one."""
+        sequence, length, crc = self._HEAD.unpack_from(memory, self.offset)
+        start = self.offset + self._HEAD.size
+        if not sequence or length > self._room:
+            return None
+        text = bytes(memory[start : start + length])
+        if zlib.crc32(text) != crc:
+            return None
+        letter = json.loads(text)
+        return (sequence, letter) if isinstance(letter, dict) else None
+
+
+PULSE_QUESTION = Letterbox(PULSE_BEATS.end, 16384)  # agent to supervisor
+PULSE_ANSWER = Letterbox(PULSE_QUESTION.end, 4096)  # and back
+PULSE_SIZE = (PULSE_ANSWER.end + 4095) // 4096 * 4096

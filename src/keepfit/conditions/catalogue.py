@@ -14,7 +14,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from ..facts import Attempt, Evidence, Remedy
+from ..facts import Attempt, Evidence, Finding, Remedy
+
+Report = Mapping[str, Any]  # what the agent tells while the run goes on; `kind` says what it is about
 
 FAMILIES = ("memory", "process", "environment", "gpu")
 
@@ -40,7 +42,7 @@ class Condition:
     """One failure mode: its names, its documentation, its remedies, its detectors.
 
     `autopsy` answers "did it die of this?". `because` answers "was this why it came to that?", given the
-    cause. Both are pure functions from facts.
+    cause. `watch` answers "is this met now?", given what the agent reports. All are pure functions from facts.
     """
 
     code: str
@@ -53,11 +55,36 @@ class Condition:
     remedies: tuple[Remedy, ...] = ()
     autopsy: Callable[[Attempt], Diagnosis | None] | None = None
     because: Callable[[Attempt, str], Evidence | None] | None = None
+    watch: Callable[[Report], str | None] | None = None
     doc: str = ""
 
     @property
     def moments(self) -> tuple[str, ...]:
-        return ("autopsy",)
+        after = self.autopsy is not None or self.because is not None
+        return (("watch",) if self.watch is not None else ()) + (("autopsy",) if after else ())
+
+
+def findings(report: Report) -> list[Finding]:
+    """Every condition that a report of the agent's meets, while the run goes on."""
+    found = []
+    for condition in all_conditions():
+        try:
+            message = condition.watch(report) if condition.watch is not None else None
+        except Exception:
+            continue
+        if message is not None:
+            found.append(
+                Finding(
+                    condition.code,
+                    condition.name,
+                    condition.severity,
+                    "watch",
+                    message,
+                    data=dict(report),
+                    remedies=condition.remedies,
+                )
+            )
+    return found
 
 
 def _with_doc(module: ModuleType) -> Condition:

@@ -175,7 +175,7 @@ def _lines(record: Record, conditions: tuple[Condition, ...]) -> list[AttemptLin
             AttemptLine(
                 n=attempt.n,
                 cause=diagnosis.cause or condition.cause or "unknown",
-                changed=None,
+                changed=attempt.changed,
                 seconds=round(max(0.0, end - attempt.started), 2),
                 last_step=last.step if last and last.step >= 0 else None,
             )

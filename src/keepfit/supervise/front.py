@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from ..blackbox.journal import JournalWriter
 from ..facts import Exit, as_json
@@ -59,6 +60,7 @@ class Front:
         self._exit: Exit | None = None
         self._done = False
         self._abandoned = False
+        self.again: dict[str, Any] | None = None  # the judge wants another attempt, with this changed
         self._signals = SignalQueue(_HEARD)
 
     def start(
@@ -68,6 +70,7 @@ class Front:
         environment: Mapping[str, str],
         score: int | None = None,
         attempt: int = 1,
+        changed: str | None = None,
     ) -> int:
         fence = self._fence
 
@@ -91,9 +94,9 @@ class Front:
         known = procfs.stat(self._pid)
         start = known.start if known else 0
         if self._journal is not None:
-            self._journal.write("attempt", n=attempt, pid=self._pid, start=start)
+            self._journal.write("attempt", n=attempt, pid=self._pid, start=start, changed=changed)
         if self._link is not None:
-            self._link.send(started=self._pid, start=start)
+            self._link.send(started=self._pid, start=start, attempt=attempt)
         return self._pid
 
     def carry(self) -> int:
@@ -113,7 +116,10 @@ class Front:
             if self._stage.raw is not None:
                 self._stage.raw.leave()
         self._await_verdict()
-        self._linger()
+        if self.again is None:
+            self._linger()
+        else:
+            self._signals.close()
         return self._exit.code if self._exit.code is not None else 1
 
     def _unread(self, source: int, error: OSError) -> None:
@@ -227,6 +233,8 @@ class Front:
                 return
             if "say" in message:
                 self.say(str(message["say"]))
+            if "again" in message:
+                self.again = dict(message["again"])
             if "done" in message:
                 self._done = True
             if "abandon" in message and self._exit is None:

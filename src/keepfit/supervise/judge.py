@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..blackbox import ring
@@ -23,6 +24,7 @@ from .lookout import Lookout
 from .options import RunOptions
 from .relay import Poller, Relay
 from .stage import Stage
+from .steward import Steward
 from .vigil import Vigil
 
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
@@ -55,6 +57,7 @@ class Judge:
         stage: Stage | None = None,
         adopter: int | None = None,
         others: tuple[int, ...] = (),
+        at_most: Mapping[str, int] | None = None,
     ) -> None:
         self._options = options
         self._run = run
@@ -67,6 +70,8 @@ class Judge:
         self._relay: Relay | None = None
         self._adopter = adopter
         self._not_the_commands = (os.getpid(), *others)
+        self._at_most = at_most
+        self._steward: Steward | None = None
         self._exit: Exit | None = None
         self._asked_to_end = False
         self._ended_at: float | None = None
@@ -94,6 +99,7 @@ class Judge:
             self._fence = None
         self._lookout = Lookout(self._tree, self._scene, self._journal, self._open_ring(), self._pulse, self._fence)
         self._lines()
+        self._appoint_steward()
         self._journal.write(
             "scene",
             n=subject.attempt,
@@ -122,6 +128,15 @@ class Judge:
         if guarded:
             self._host = danger.HostLine(self._tree)
 
+    def _appoint_steward(self) -> None:
+        limit = self._scene.limit
+        if self._pulse is None or limit is None or "memory" not in self._options.guards or self._subject.watched:
+            return
+        source = "--memory" if limit.bytes == self._options.memory else limit.source
+        self._steward = Steward(
+            limit.bytes, source, self._pulse, self._journal, self._run.path.parent, self.say, self._at_most
+        )
+
     def _loop(self) -> None:
         due = time.monotonic()
         while self._exit is None:
@@ -133,6 +148,7 @@ class Judge:
                     interval = min(interval, self._sampled.interval())
                 due = max(due + interval, now + interval / 2)
                 self._guard(now, reading)
+                self._attend(sample)
                 if self._lookout.detailed:
                     self._adopt_scope()
                     self._watch_over(sample)
@@ -218,6 +234,28 @@ class Judge:
             found = self._host.check(now, reading, self._lookout.memory)
         if found is not None:
             self._end_at_the_line(found)
+
+    def _attend(self, sample: Sample) -> None:
+        if self._steward is None:
+            return
+        try:
+            found = self._steward.attend(sample, self._lookout.last_beat, self._may_go_again)
+        except Exception as error:
+            self._journal.write("trouble", what=f"the steward failed: {error!r}")
+            self._steward = None
+            return
+        if found is not None and not self._asked_to_end:
+            self._end_at_the_line(found)
+
+    @property
+    def _may_go_again(self) -> bool:
+        return self._subject.attempt <= self._options.restarts
+
+    def changes(self) -> tuple[dict[str, int], str] | None:
+        """What the next attempt would do differently: (rows at most by step, in words); None: nothing."""
+        if self._steward is None or not self._may_go_again:
+            return None
+        return self._steward.changes(self._subject.attempt)
 
     def _at_the_fence(self) -> None:
         assert self._fence is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import _version
 from ..blackbox import journal as journal_format
@@ -19,10 +21,13 @@ from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..blackbox.tail import TailWriter
 from ..machine import cgroup, procfs
-from . import fence, front, launch, posture, scene, stage
+from . import conclude, fence, front, launch, posture, scene, stage
 from .judge import Judge, Subject, ignore_terminal_signals
 from .link import Link
 from .options import RunOptions
+
+# Deaths after which a smaller micro-batch may help: for want of memory, or as libraries crash when refused some.
+RETRIED = frozenset({"memory_budget", "cgroup_oom", "host_oom", "allocation_failed", "segfault", "abort"})
 
 # What the judge does once the record is complete: (run, runs directory) -> text for the user.
 Verdict = Callable[[RunDirectory, RunOptions], str]
@@ -103,10 +108,46 @@ def _recorded(
     record: Record,
     verdict: Verdict,
 ) -> int:
-    run = record.run
-    for name, where in (("stdout", run.stdout), ("stderr", run.stderr)):
+    """Attempt after attempt, as long as the last one died of something that can be changed."""
+    tails = {}
+    for name, where in (("stdout", record.run.stdout), ("stderr", record.run.stderr)):
         with contextlib.suppress(OSError):
-            boards.tails[name] = TailWriter(where)
+            tails[name] = TailWriter(where)
+    posture.become_subreaper()
+    score = posture.shy_from_the_kernel()
+    again: dict[str, Any] = {}
+    try:
+        for attempt in itertools.count(1):
+            boards.tails = tails
+            try:
+                status, wanted = _attempt(options, environment, path, boards, record, verdict, score, attempt, again)
+            except launch.CannotLaunch:
+                if attempt == 1:
+                    shutil.rmtree(record.run.path, ignore_errors=True)
+                raise
+            if wanted is None:
+                return status
+            again = wanted
+            boards = stage.set_stage()
+        raise AssertionError("unreachable")
+    finally:
+        if not record.kept:
+            shutil.rmtree(record.run.path.parent, ignore_errors=True)
+
+
+def _attempt(
+    options: RunOptions,
+    environment: Mapping[str, str],
+    path: str,
+    boards: stage.Stage,
+    record: Record,
+    verdict: Verdict,
+    score: int | None,
+    attempt: int,
+    again: Mapping[str, Any],
+) -> tuple[int, dict[str, Any] | None]:
+    """One attempt: (exit status, what the next attempt is to change or None)."""
+    run = record.run
     pulse = _pulse(record)
     argv, made, placement = options.argv, None, cgroup.placement()
     why_no_fence = ""
@@ -121,31 +162,31 @@ def _recorded(
     before = scene.before(placement, options.memory, str(options.runs), environment)
     if why_no_fence:
         before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
-    posture.become_subreaper()
-    score = posture.shy_from_the_kernel()
     ours, theirs = Link.pair()
-    judge = _fork_judge(options, record, before, boards, pulse, made, keeper, ours, theirs, verdict)
+    others = (keeper,) if keeper is not None else ()
+
+    def appoint(parent: int) -> Judge:
+        return Judge(
+            options, run, record.journal, before, theirs, pulse, made, boards, parent, others, again.get("at_most")
+        )
+
+    judge = _fork_judge(options, record, boards, appoint, ours, theirs, verdict)
     theirs.close()
     carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
     trainee = launch.trainee_environment(environment, str(run.path), pulse.address if pulse else None)
     try:
-        carrier.start(path, argv, trainee, score)
+        carrier.start(path, argv, trainee, score, attempt, again.get("changed"))
     except launch.CannotLaunch:
         ours.close()
         if made is not None:
             made.remove()
-        shutil.rmtree(run.path, ignore_errors=True)
         raise
-    try:
-        status = carrier.carry()
-        if not carrier.judged:  # the judge died: its last duty falls to us
-            with contextlib.suppress(Exception):
-                if text := verdict(run, options):
-                    carrier.say(text)
-        return status
-    finally:
-        if not record.kept:
-            shutil.rmtree(run.path.parent, ignore_errors=True)
+    status = carrier.carry()
+    if not carrier.judged:  # the judge died: its last duty falls to us
+        with contextlib.suppress(Exception):
+            if text := verdict(run, options):
+                carrier.say(text)
+    return status, carrier.again
 
 
 def _post_keeper(made: fence.Fence) -> int | None:
@@ -194,11 +235,8 @@ def _pulse(record: Record) -> Pulse | None:
 def _fork_judge(
     options: RunOptions,
     record: Record,
-    before: scene.Scene,
     boards: stage.Stage,
-    pulse: Pulse | None,
-    made: fence.Fence | None,
-    keeper: int | None,
+    appoint: Callable[[int], Judge],
     ours: Link,
     theirs: Link,
     verdict: Verdict,
@@ -222,17 +260,31 @@ def _fork_judge(
             os.close(fd)
         subject = _told(theirs)
         if subject is not None:
-            others = (keeper,) if keeper is not None else ()
-            judge = Judge(options, record.run, record.journal, before, theirs, pulse, made, boards, parent, others)
+            judge = appoint(parent)
             judge.run(subject)
-            judge.say(verdict(record.run, options), verdict=True)
-            record.journal.write("end")
+            if not _goes_again(judge, record, subject, theirs):
+                judge.say(verdict(record.run, options), verdict=True)
+                record.journal.write("end")
             theirs.send(done=True)
     except BaseException as error:
         _judge_failed(record, theirs, error)
     finally:
         os._exit(0)
     return None
+
+
+def _goes_again(judge: Judge, record: Record, subject: Subject, link: Link) -> bool:
+    """Whether it died for want of memory and something can be changed: then the front is told to start again."""
+    wanted = judge.changes()
+    if wanted is None or link.closed:
+        return False
+    death = conclude.revisit(record.run)
+    if death.outcome != "died" or death.cause not in RETRIED:
+        return False
+    at_most, changed = wanted
+    judge.say(f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again, with {changed}")
+    link.send(again={"at_most": at_most, "changed": changed})
+    return True
 
 
 def _judge_failed(record: Record, link: Link, error: BaseException) -> None:
@@ -250,6 +302,6 @@ def _told(link: Link) -> Subject | None:
         select.select([link.fileno()], [], [])
         message = link.receive()
         if message is not None and "started" in message:
-            return Subject(int(message["started"]), int(message["start"]))
+            return Subject(int(message["started"]), int(message["start"]), int(message.get("attempt") or 1))
         if link.closed:
             return None

@@ -10,6 +10,7 @@ from importlib import import_module
 
 from ..hooks import during, wrap
 from ..lifeline import OURS
+from . import guard
 
 LOSS_EVERY = 0.1  # seconds: reading the loss of every tiny step would cost more than the step's own store
 
@@ -41,6 +42,8 @@ def install(keras, heart):
         wrap(saving, name, _saving(heart), missing)
     optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
     wrap(optimizer, "apply", _applying(heart), missing)
+    if import_module(source + "backend").backend() == "tensorflow":
+        guard.install(source, heart, missing)
     return missing
 
 
@@ -270,6 +273,7 @@ def _batch_end(heart):
                 except (TypeError, ValueError, AttributeError):
                     pass  # a loss that is no number is the user's business
                 heart.beat()
+                heart.look_around()
             if pace.first:
                 pace.first = False
                 pace.last = now  # what filled a buffer is no slow step

@@ -27,14 +27,19 @@ def install(tensorflow, heart):
 
 
 def _tracing(heart):
+    def kept(function):
+        if heart.graphs is not None:
+            heart.graphs[function.name.decode()] = function.graph
+        return function
+
     def around(original):
         def trace(*args, **kwargs):
             if heart.phase == "trace":  # an inner function of one that is being traced
-                return original(*args, **kwargs)
+                return kept(original(*args, **kwargs))
             before = heart.enter("trace")
             began = time.monotonic()
             try:
-                return original(*args, **kwargs)
+                return kept(original(*args, **kwargs))
             finally:
                 heart.traced(time.monotonic() - began)
                 heart.leave(before)

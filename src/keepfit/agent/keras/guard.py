@@ -1,0 +1,390 @@
+"""The guard of a model's steps: before the first one it is decided whether its batch runs whole or in parts.
+
+The agent reports facts (an estimate from the traced graph, two measured micro-batches), the supervisor
+chooses. Where the batch fits, Keras' own function is put back and nothing of ours remains in the step.
+Measuring changes neither weights nor seeds nor metrics nor statistics, and the batch it looked at is
+handed on to the real step.
+"""
+
+import hashlib
+import time
+import weakref
+from functools import wraps
+from importlib import import_module
+
+from ..peak import Peak, anonymous
+from ..tensorflow import liveness, parts
+from ..tensorflow.parts import tf
+from . import examine, micro, terms
+from .held import HeldBatches, HeldList
+
+STEPS = ("train", "test", "predict")
+
+
+def install(source, heart, missing):
+    guard = Guard(source, heart)
+    trainer = import_module(source + "backend.tensorflow.trainer").TensorFlowTrainer
+    terms.install(source)
+    for step in STEPS:
+        _wrap(trainer, f"{step}_step", guard.stepping(step), missing)
+        _wrap(trainer, f"make_{step}_function", guard.making(step), missing)
+    optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
+    _wrap(optimizer, "apply_gradients", guard.applying, missing)
+    heart.at_ease.append(guard.heed)
+    return guard
+
+
+def _wrap(owner, name, around, missing):
+    original = vars(owner).get(name)
+    if original is None:
+        missing.append(f"{owner.__name__}.{name}")
+        return
+    setattr(owner, name, wraps(original)(around(original)))
+
+
+def accelerated():
+    """Whether steps run on a device whose memory is not the host's."""
+    return bool(tf().config.list_logical_devices("GPU"))
+
+
+class Guard:
+    """What is known of every model of this process."""
+
+    def __init__(self, source, heart):
+        self.source = source
+        self.heart = heart
+        self.counsel = heart.counsel
+        self._splits = weakref.WeakKeyDictionary()  # model -> Split
+        self._decided = weakref.WeakKeyDictionary()  # model -> {step: rows that were decided on}
+        self._training = None  # weak reference to the model that trains now
+        self._heeded = 0
+        self.kinds = None  # while a graph is traced to learn from it: the kinds of its gradients
+
+    # --- hooks --------------------------------------------------------------------------------------
+
+    def stepping(self, step):
+        """Around `train_step` and its kin, which run while a function is traced (or at every eager step)."""
+
+        def around(original):
+            def split_or_whole(model, data):
+                split = self.split_of(model, step)
+                return original(model, data) if split is None else getattr(micro, f"{step}_step")(model, split, data)
+
+            return split_or_whole
+
+        return around
+
+    def making(self, step):
+        """Around `make_train_function` and its kin."""
+        name = f"{step}_function"
+
+        def around(original):
+            def make(model, force=False):
+                if getattr(model, name, None) is not None and not force:
+                    self._look_again(model, step)
+                    return getattr(model, name)
+                split = self.split_of(model, step)
+                if split is None:
+                    result = original(model, force=force)
+                else:
+                    jit = model.jit_compile
+                    split.compiled_parts = bool(jit) and not model.run_eagerly
+                    model.jit_compile = False  # each part is compiled, not the loop around them
+                    try:
+                        result = original(model, force=force)
+                    finally:
+                        model.jit_compile = jit
+                self._watch(model, step)
+                return result
+
+            make.plainly = original
+            return make
+
+        return around
+
+    def applying(self, original):
+        """Around `apply_gradients`: while a graph is learnt from, what kinds of gradients it has."""
+
+        def apply_gradients(optimizer, grads_and_vars):
+            if self.kinds is not None:
+                grads_and_vars = list(grads_and_vars)
+                self.kinds[:] = [(id(variable), parts.kind_of(gradient)) for gradient, variable in grads_and_vars]
+            return original(optimizer, grads_and_vars)
+
+        return apply_gradients
+
+    def heed(self):
+        """Now and then, between two steps: does the supervisor want a smaller micro-batch?"""
+        wish = self.counsel.wish
+        if not wish or wish == self._heeded:
+            return
+        self._heeded = wish
+        model = self._training() if self._training is not None else None
+        if model is None:
+            return
+        split = self.split_of(model, "train")
+        if split is not None:
+            split.micro.assign(wish)
+        else:
+            model.train_function = FirstCall(self, model, "train", model.train_function, forced=wish)
+
+    # --- models -------------------------------------------------------------------------------------
+
+    def split_of(self, model, step):
+        split = self._splits.get(model)
+        return split if split is not None and step in split.steps else None
+
+    def _watch(self, model, step):
+        if step == "train":
+            self._training = weakref.ref(model)
+        if not self.heart.alive or not self.counsel.limit or self._settled(model, step):
+            return
+        name = f"{step}_function"
+        setattr(model, name, FirstCall(self, model, step, getattr(model, name)))
+
+    def _look_again(self, model, step):
+        """`fit` once more: with a larger batch than was decided on, or after another model trained."""
+        name = f"{step}_function"
+        if step == "train":
+            self._training = weakref.ref(model)
+        known = self._decided.get(model, {}).get(step)
+        function = getattr(model, name)
+        if known is not None and self.heart.batch_size > known and not isinstance(function, FirstCall):
+            self._decided[model].pop(step)
+            if self.split_of(model, step) is None and self.counsel.limit:
+                setattr(model, name, FirstCall(self, model, step, function))
+
+    def _settled(self, model, step):
+        """A step of a split model is split; one whose training fits whole fits too."""
+        if self.split_of(model, step) is not None:
+            return True
+        trained = self._decided.get(model, {}).get("train")
+        return step != "train" and trained is not None and self.heart.batch_size <= trained
+
+    def decided(self, model, step, rows):
+        self._decided.setdefault(model, {})[step] = rows
+
+    def begin_split(self, model, step, examined, kinds):
+        split = self._splits.get(model)
+        if split is None:
+            split = self._splits[model] = micro.Split(model, examined, self.source)
+        split.gradient_kinds = kinds
+        split.steps.add(step)
+        for other in ("test", "predict") if step == "train" else ():  # cheaper than training, and split with it
+            possible = other != "predict" or examined.predictable
+            if possible and not examine.has_own(model, other, self.source):
+                split.steps.add(other)
+                setattr(model, f"{other}_function", None)
+        return split
+
+    def end_split(self, model):
+        self._splits.pop(model, None)
+
+
+class FirstCall:
+    """Stands where the model's compiled function will stand, until the first batch has told how to run it."""
+
+    def __init__(self, guard, model, step, function, forced=0):
+        self._guard = guard
+        self._model = weakref.ref(model)
+        self._step = step
+        self._function = function
+        self._forced = forced
+
+    def __call__(self, argument):
+        model, step = self._model(), self._step
+        name = f"{step}_function"
+        rows = self._guard.heart.batch_size if step == "train" else 0
+        steps = model.steps_per_execution
+        held = HeldList(argument) if step == "predict" else HeldBatches(argument, steps, rows)
+        function = self._function
+        setattr(model, name, function)
+        try:
+            decision = Decision(self._guard, model, step, function, held)
+            function = decision.forced(self._forced) if self._forced else decision.take()
+        except Exception as error:  # whatever fails in keepfit, the training goes on as Keras would have it
+            self._guard.end_split(model)
+            self._guard.heart.failed(f"guard.{step}", error)
+        setattr(model, name, function)
+        if self._guard.split_of(model, step) is None:
+            return self._run(model, name, function, held)
+        return self._first_split_step(model, function, held)
+
+    def _run(self, model, name, function, held):
+        if self._step == "train" and accelerated():
+            from .retry import Retrying
+
+            function = Retrying(self._guard, model, function)
+            setattr(model, name, function)
+        return function(held.handed_on())
+
+    def _first_split_step(self, model, function, held):
+        """The first real step is also the proof of the choice."""
+        peak, began = Peak(), time.monotonic()
+        result = function(held.handed_on())
+        split = self._guard.split_of(model, self._step)
+        if self._step == "train" and split is not None and not self._forced:
+            tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
+            rows = int(split.micro.numpy())
+            seconds = (time.monotonic() - began) * rows / max(1, held.rows() * held.count)
+            answer = self._guard.counsel.ask("verified", step=self._step, rows=rows, peak=peak.read(), seconds=seconds)
+            if answer and answer.get("rows"):
+                split.micro.assign(int(answer["rows"]))
+        return result
+
+
+class Decision:
+    """One question to the supervisor, and what it takes to answer it."""
+
+    def __init__(self, guard, model, step, function, held):
+        self._guard, self._model, self._step = guard, model, step
+        self._function, self._held = function, held
+        self._kinds = None
+        self._examined = None
+
+    def take(self):
+        """The function to go on with."""
+        guard, model, step = self._guard, self._model, self._step
+        if accelerated():
+            return self._function
+        estimate = self._estimate()
+        rows = self._held.rows()
+        answer = guard.counsel.ask(
+            "batch",
+            step=step,
+            rows=rows,
+            key=fingerprint(model, step, self._held, guard.source),
+            estimate=estimate,
+            in_use=anonymous(),
+            model=self._sizes(),
+        )
+        function = self._function
+        while answer is not None and answer.get("do") in ("try", "split"):
+            if self._examined is None:
+                with Unchanged(model):
+                    self._examined = examine.examine(model, self._held.first(), step, guard.source)
+                if self._examined.refusal:
+                    facts = {"kind": self._examined.refusal_kind, "why": self._examined.refusal}
+                    guard.counsel.ask("refused", step=step, rows=rows, **facts)
+                    break
+                function = self._split_function()
+            wanted = int(answer["rows"])
+            if answer["do"] == "split":
+                split = guard.split_of(model, step)
+                split.micro.assign(wanted)
+                guard.counsel.ask("splitting", step=step, rows=wanted, notes=self._examined.notes)
+                return function
+            answer = guard.counsel.ask("tried", step=step, **self._trial(function, wanted))
+        if self._examined is not None:
+            guard.end_split(model)
+            setattr(model, f"{step}_function", None)
+        guard.decided(model, step, rows)
+        return self._function
+
+    def forced(self, rows):
+        """Between two steps the supervisor wants parts, whatever was decided before."""
+        guard, model, step = self._guard, self._model, self._step
+        self._estimate()
+        with Unchanged(model):
+            self._examined = examine.examine(model, self._held.first(), step, guard.source)
+        if self._examined.refusal:
+            facts = {"kind": self._examined.refusal_kind, "why": self._examined.refusal}
+            guard.counsel.ask("refused", step=step, rows=self._held.rows(), **facts)
+            return self._function
+        function = self._split_function()
+        guard.split_of(model, step).micro.assign(rows)
+        guard.counsel.ask("splitting", step=step, rows=rows, notes=self._examined.notes)
+        return function
+
+    def _estimate(self):
+        """What the graph that Keras traces anyway says of the step's need; None where there is no graph."""
+        guard, model = self._guard, self._model
+        if model.run_eagerly:
+            return None
+        guard.kinds, guard.heart.graphs = [], {}
+        try:
+            graph = self._held.trace(self._function)
+            kinds = dict(guard.kinds)
+            graphs = guard.heart.graphs
+        finally:
+            guard.kinds = guard.heart.graphs = None
+        if graph is None:
+            return None
+        self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
+        rows = self._held.rows()
+        return {"whole": liveness.peak_bytes(graph, graphs, rows), "one": liveness.peak_bytes(graph, graphs, 1)}
+
+    def _split_function(self):
+        guard, model, step = self._guard, self._model, self._step
+        guard.begin_split(model, step, self._examined, self._kinds)
+        getattr(model, f"make_{step}_function")(force=True)
+        return getattr(model, f"{step}_function")
+
+    def _trial(self, function, rows):
+        """One micro-batch, measured; nothing of it remains."""
+        split = self._guard.split_of(self._model, self._step)
+        rows = min(rows, self._held.rows())
+        split.micro.assign(rows)
+        split.trial.assign(True)
+        try:
+            with Unchanged(self._model):
+                peak, began = Peak(), time.monotonic()
+                result = function(self._held.again())
+                tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
+                return {"rows": rows, "peak": peak.read(), "seconds": time.monotonic() - began}
+        finally:
+            split.trial.assign(False)
+
+    def _sizes(self):
+        model = self._model
+        optimizer = getattr(model, "optimizer", None)
+        return {
+            "weights": sum(_bytes(v) for v in model.weights),
+            "trainable": sum(_bytes(v) for v in model.trainable_weights),
+            "optimizer": sum(_bytes(v) for v in getattr(optimizer, "variables", ())),
+            "optimizer_name": type(optimizer).__name__ if optimizer is not None else "",
+            "mixed_precision": any(v.dtype != layer.compute_dtype for layer in model.layers for v in layer.weights[:1]),
+        }
+
+
+class Unchanged:
+    """Whatever is run inside leaves the model's small state as it was: metrics, seeds, what layers keep."""
+
+    def __init__(self, model):
+        self._variables = list(model.metrics_variables)
+        for layer in model._flatten_layers():
+            self._variables += layer._non_trainable_variables
+            self._variables += [generator.state for generator in getattr(layer, "_seed_generators", ())]
+
+    def __enter__(self):
+        self._values = [tf().identity(variable.value) for variable in self._variables]
+
+    def __exit__(self, *_):
+        for variable, value in zip(self._variables, self._values):
+            variable.assign(value)
+
+
+def _bytes(variable):
+    size = 1
+    for dimension in variable.shape:
+        size *= int(dimension)
+    return size * tf().as_dtype(variable.dtype).size
+
+
+def fingerprint(model, step, held, source):
+    """What a measured need depends on: the model, the rows' shapes, the versions."""
+    optimizer = getattr(model, "optimizer", None)
+    words = [
+        step,
+        type(model).__name__,
+        *(f"{tuple(v.shape)}{v.dtype}{v.trainable}" for v in model.weights),
+        *(type(layer).__name__ for layer in model._flatten_layers()),
+        type(optimizer).__name__,
+        str(held.spec()),
+        str(held.rows()),
+        str(bool(model.jit_compile)),
+        str(bool(model.run_eagerly)),
+        tf().__version__,
+        import_module(source.removesuffix("src.").rstrip(".")).__version__,
+    ]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:20]

@@ -1,0 +1,130 @@
+"""Choosing the micro-batch: from an estimate, two measurements and a line through them.
+
+The need of a step is close to linear in the rows computed at once. Everything here is a pure function of
+what was measured; the agent measures, the supervisor asks these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TARGET = 0.92  # of the limit: where a chosen micro-batch may peak
+DOUBT = 2.0  # an estimate from the graph is trusted to this factor
+FIRST_SHARE = 0.08  # of the room may go into the first trial, by the estimate
+SECOND_SHARE = 0.40  # and into the second
+FASTER = 0.95  # a smaller micro-batch is taken if it needs at most this much of the time for a row
+CLIMBING = 0.96  # of the limit: beyond this the micro-batch is made smaller between two steps
+
+
+@dataclass(frozen=True)
+class Room:
+    """The memory there is: bytes."""
+
+    limit: int
+    others: int  # used by processes of the run other than the one that trains
+
+    @property
+    def target(self) -> int:
+        """What the training process may use at its peak."""
+        return int(self.limit * TARGET) - self.others
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the traced graph tells of a step, above what is in use already."""
+
+    whole: int  # bytes for the whole batch
+    one: int  # bytes for a single row
+
+    def per_row(self, rows: int) -> float:
+        return max(1.0, (self.whole - self.one) / max(1, rows - 1))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One measured micro-batch: rows, the peak of the process, and how long it took."""
+
+    rows: int
+    peak: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """Peak = base + rows x slope, in bytes."""
+
+    base: float
+    slope: float
+
+    def peak(self, rows: int) -> int:
+        return int(self.base + rows * self.slope)
+
+    def largest(self, target: int) -> int:
+        """The most rows whose peak stays below the target; 0 where not even one does."""
+        return max(0, int((target - self.base) / self.slope))
+
+
+def is_comfortable(room: Room, in_use: int, estimate: Estimate) -> bool:
+    """Whether the whole batch fits even if the estimate is wrong by its doubt."""
+    return in_use + DOUBT * estimate.whole <= room.target
+
+
+def first_trial(room: Room, in_use: int, rows: int, estimate: Estimate | None) -> int:
+    """A micro-batch small enough to be safe whatever it turns out to need."""
+    if estimate is None:
+        return 1
+    free = max(0, room.target - in_use - estimate.one)
+    return _within(int(FIRST_SHARE * free / estimate.per_row(rows)), 1, max(1, rows // 4))
+
+
+def second_trial(room: Room, first: Trial, rows: int, estimate: Estimate | None) -> int:
+    """A larger one, for the slope: as large as the first, or the estimate, says is still safe."""
+    per_row = DOUBT * estimate.per_row(rows) if estimate is not None else first.peak / first.rows
+    more = int(SECOND_SHARE * max(0, room.target - first.peak) / per_row)
+    return _within(first.rows + more, first.rows + 1, max(first.rows + 1, rows // 2))
+
+
+def line(trials: Sequence[Trial], rows: int, estimate: Estimate | None) -> Line:
+    """The line through the two trials; a slope that drowned in noise is the estimate's."""
+    first, second = trials[0], trials[-1]
+    slope = (second.peak - first.peak) / max(1, second.rows - first.rows)
+    least = 0.25 * estimate.per_row(rows) if estimate is not None else 1.0
+    slope = max(slope, least, 1.0)
+    return Line(second.peak - slope * second.rows, slope)
+
+
+def choose(room: Room, rows: int, known: Line, at_most: int | None = None) -> int:
+    """The largest micro-batch that stays below the target, in as few and as equal parts as can be.
+
+    `rows` itself means the whole batch. At least one row: whether that fits, the run will tell.
+    """
+    most = min(rows, at_most or rows, max(1, known.largest(room.target)))
+    parts = -(-rows // most)
+    return -(-rows // parts)
+
+
+def faster(trial: Trial, chosen: Trial) -> bool:
+    """Whether the smaller micro-batch of a trial is worth taking for its speed."""
+    if not (trial.seconds and chosen.seconds) or trial.rows >= chosen.rows:
+        return False
+    return trial.seconds / trial.rows <= FASTER * chosen.seconds / chosen.rows
+
+
+def smaller(room: Room, used: int, attempt: int, known: Line | None, reached: int) -> int | None:
+    """After a death at the line with `used` rows at once: the next to try, None where nothing is left to change.
+
+    By the line, less what the run needed beyond it; and each time at most a half, then an eighth of what died,
+    then a single row, so that the second attempt after a death is the last that can be wrong.
+    """
+    if used <= 1:
+        return None
+    cap = max(1, used // (2 if attempt <= 1 else 8)) if attempt <= 2 else 1
+    if known is None:
+        return cap
+    beyond = max(0, reached - known.peak(used))
+    return max(1, min(cap, known.largest(room.target - int(1.5 * beyond))))
+
+
+def _within(value: int, low: int, high: int) -> int:
+    return max(low, min(high, value))

@@ -1,0 +1,279 @@
+"""The steward of the memory: answers what the agent asks about its batch, and sees that the answer holds.
+
+The agent measures, this chooses (by the pure functions of `plan`), writes down what was chosen and why, and
+remembers it for the next run. When use climbs all the same, it wants a smaller micro-batch between two
+steps; when that does not help, a planned restart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..blackbox import choices
+from ..blackbox.journal import JournalWriter
+from ..blackbox.pulse import Pulse
+from ..conditions.catalogue import findings
+from ..facts import Beat, Danger, Sample, Splitting, as_json
+from ..plan import micro_batch
+from ..plan.micro_batch import Estimate, Line, Room, Trial
+
+SETTLE = 3  # steps that a smaller micro-batch is given to show in the use
+GROWTH = 0.01  # of the limit: growth below this is level
+# Said once a run, and told to the person; other notes stand in the record only.
+_SAID = frozenset({"splitting", "coupled", "own-step", "fixed-batch", "data", "strategy", "legacy", "batch-statistics"})
+
+
+@dataclass
+class Case:
+    """One step function of one model: what was asked, tried and answered."""
+
+    facts: Splitting
+    estimate: Estimate | None
+    trials: list[Trial] = field(default_factory=list)
+    line: Line | None = None
+    refused: bool = False
+    trying: int = 0  # rows of the trial that is being measured
+
+    @property
+    def in_use(self) -> int:
+        """Rows computed at once now: the decided ones, or those of a trial that has not come back."""
+        return self.trying or self.facts.rows
+
+
+class Steward:
+    def __init__(
+        self,
+        limit: int,
+        source: str,
+        pulse: Pulse,
+        journal: JournalWriter,
+        runs: Path,
+        say: Callable[[str], None],
+        at_most: Mapping[str, int] | None = None,
+    ) -> None:
+        self._limit = limit
+        self._source = source
+        self._pulse = pulse
+        self._journal = journal
+        self._runs = runs
+        self._say = say
+        self._at_most = dict(at_most or {})  # rows, by step: what an earlier attempt taught
+        self._cases: dict[str, Case] = {}
+        self._told: set[str] = set()
+        self._wished: tuple[int, int] | None = None  # (steps, use) when a smaller micro-batch was wanted
+        self._use = 0
+        self._others = 0
+        pulse.order(limit)
+
+    # --- questions ----------------------------------------------------------------------------------
+
+    def attend(self, sample: Sample, beat: Beat | None, may_restart: bool) -> Danger | None:
+        """Answer what was asked since the last look; a Danger where only a restart will help."""
+        self._use = sample.use
+        if (letter := self._pulse.question()) is not None:
+            try:
+                self._pulse.answer(**self._answer(letter))
+            except Exception:
+                self._pulse.answer()  # an answer that says nothing: the training goes on as it would alone
+                raise
+        return self._watch(sample, beat, may_restart)
+
+    def _answer(self, letter: Mapping[str, Any]) -> dict[str, Any]:
+        asked = str(letter.get("ask"))
+        if asked == "batch":
+            return self._batch(letter)
+        case = self._cases.get(str(letter.get("step")))
+        if asked == "legacy":
+            self._report({"kind": "legacy", **letter})
+        if case is None:
+            return {}
+        if asked == "tried":
+            return self._tried(case, letter)
+        if asked == "refused":
+            return self._refused(case, letter)
+        if asked == "splitting":
+            return self._splitting(case, letter)
+        if asked == "verified":
+            return self._verified(case, letter)
+        if asked == "exhausted":
+            return self._exhausted(case, letter)
+        return {}
+
+    def _room(self, case: Case) -> Room:
+        return Room(self._limit, max(0, self._others))
+
+    def _batch(self, letter: Mapping[str, Any]) -> dict[str, Any]:
+        told = letter.get("estimate")
+        estimate = Estimate(int(told["whole"]), int(told["one"])) if isinstance(told, Mapping) else None
+        facts = Splitting(
+            step=str(letter["step"]),
+            batch=int(letter["rows"]),
+            rows=int(letter["rows"]),
+            limit=self._limit,
+            in_use=int(letter.get("in_use") or 0),
+            key=str(letter.get("key") or ""),
+            model=letter.get("model") or {},
+        )
+        case = self._cases[facts.step] = Case(facts, estimate)
+        self._others = max(0, self._use - facts.in_use) if self._use else 0
+        room, rows = self._room(case), facts.batch
+        capped = facts.step in self._at_most
+        if rows < 2:
+            return self._whole(case, "comfortable")
+        if estimate is not None and not capped and micro_batch.is_comfortable(room, facts.in_use, estimate):
+            return self._whole(case, "comfortable")
+        known = choices.recall(self._runs, facts.key) if not capped else None
+        if known is not None:
+            case.line = Line(facts.in_use + float(known["above"]), float(known["slope"]))
+            return self._chosen(case, "remembered")
+        return self._try(case, self._capped(case, micro_batch.first_trial(room, facts.in_use, rows, estimate)))
+
+    def _try(self, case: Case, rows: int) -> dict[str, Any]:
+        case.trying = rows
+        return {"do": "try", "rows": rows}
+
+    def _tried(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
+        trial = Trial(int(letter["rows"]), int(letter["peak"]), float(letter.get("seconds") or 0.0))
+        case.trials.append(trial)
+        case.trying = 0
+        self._write(replace(case.facts, rows=trial.rows, base=trial.peak, how="measured", trial=True))
+        rows = case.facts.batch
+        if len(case.trials) == 1:
+            second = self._capped(case, micro_batch.second_trial(self._room(case), trial, rows, case.estimate))
+            if second > trial.rows and second < rows:
+                return self._try(case, second)
+        if len({t.rows for t in case.trials}) > 1:
+            case.line = micro_batch.line(case.trials, rows, case.estimate)
+        else:  # two rows, or a cap of one: there is nothing to draw a line through
+            slope = case.estimate.per_row(rows) if case.estimate else float(trial.peak)
+            case.line = Line(trial.peak - slope * trial.rows, slope)
+        return self._chosen(case, "measured")
+
+    def _chosen(self, case: Case, how: str) -> dict[str, Any]:
+        assert case.line is not None
+        batch = case.facts.batch
+        rows = micro_batch.choose(self._room(case), batch, case.line, self._at_most.get(case.facts.step))
+        case.facts = replace(case.facts, rows=rows, how=how, base=case.line.base, slope=case.line.slope)
+        if rows >= batch:
+            return self._whole(case, how)
+        self._write(case.facts)
+        return {"do": "split", "rows": rows}
+
+    def _whole(self, case: Case, how: str) -> dict[str, Any]:
+        case.facts = replace(case.facts, rows=case.facts.batch, how=how)
+        if how == "comfortable" and case.estimate is not None:
+            case.facts = replace(case.facts, base=case.facts.in_use + case.estimate.one)
+        self._write(case.facts)
+        return {"do": "whole"}
+
+    def _capped(self, case: Case, rows: int) -> int:
+        return max(1, min(rows, self._at_most.get(case.facts.step, rows)))
+
+    def _refused(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
+        case.refused = True
+        case.facts = replace(case.facts, rows=case.facts.batch, how="refused")
+        self._write(case.facts)
+        self._report(dict(letter))
+        return {}
+
+    def _splitting(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
+        rows = int(letter["rows"])
+        if rows != case.facts.rows:
+            case.facts = replace(case.facts, rows=rows, how="wished")
+            self._write(case.facts)
+        self._report(
+            {"kind": "splitting", "parts": case.facts.parts, "whole": case.facts.whole, **as_json(case.facts)}
+            | {"source": self._source}
+        )
+        for note in letter.get("notes") or ():
+            self._report(note)
+        return {}
+
+    def _verified(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
+        seen = Trial(int(letter["rows"]), int(letter["peak"]), float(letter.get("seconds") or 0.0))
+        chosen = seen.rows
+        if case.trials and micro_batch.faster(case.trials[-1], seen):
+            chosen = case.trials[-1].rows
+        if case.line is not None and case.facts.how == "measured":
+            above = max(case.line.base, seen.peak - seen.rows * case.line.slope) - case.facts.in_use
+            choices.remember(self._runs, case.facts.key, time.time(), {"above": above, "slope": case.line.slope})
+        self._journal.write("verified", step=case.facts.step, chosen=chosen, **as_json(seen))
+        if chosen != seen.rows:
+            case.facts = replace(case.facts, rows=chosen)
+            self._write(case.facts)
+        return {"rows": chosen}
+
+    def _exhausted(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
+        """A device ran out of memory in the middle of a step: the same batch again, in smaller parts."""
+        used = int(letter["rows"])
+        if used <= 1:
+            return {}
+        case.facts = replace(case.facts, rows=max(1, used // 2), how="exhausted")
+        self._write(case.facts)
+        return {"rows": case.facts.rows}
+
+    # --- watching -----------------------------------------------------------------------------------
+
+    def _watch(self, sample: Sample, beat: Beat | None, may_restart: bool) -> Danger | None:
+        case = self._cases.get("train")
+        if case is None or beat is None or beat.phase != "train" or case.refused:
+            return None
+        if self._wished is None:
+            if sample.use > micro_batch.CLIMBING * self._limit and case.facts.rows > 1 and beat.steps > 0:
+                self._wish(case, beat, sample.use)
+            return None
+        steps, use = self._wished
+        if beat.steps < steps + SETTLE:
+            return None
+        if sample.use <= use + GROWTH * self._limit:
+            self._wished = None if sample.use <= micro_batch.CLIMBING * self._limit else (beat.steps, sample.use)
+            return None
+        self._wished = (beat.steps, sample.use)
+        if not may_restart or self.next_rows(sample.use) is None:
+            return None
+        return Danger(sample.time, self._limit, sample.use, self._source, "planned")
+
+    def _wish(self, case: Case, beat: Beat, use: int) -> None:
+        rows = max(1, case.facts.rows // 2)
+        self._wished = (beat.steps, use)
+        self._pulse.order(self._limit, rows)
+        self._journal.write("wish", step="train", rows=rows, use=use)
+        self._report({"kind": "climbing", "rows": rows, "use": use, "limit": self._limit})
+        case.facts = replace(case.facts, rows=rows, how="wished")
+        self._write(case.facts)
+
+    def changes(self, attempt: int) -> tuple[dict[str, int], str] | None:
+        """After a death for want of memory: (rows at most, by step; in words) for the next attempt, or None."""
+        next_rows = self.next_rows(self._use, attempt)
+        case = self._last()
+        if next_rows is None or case is None:
+            return None
+        used = case.in_use
+        choices.forget(self._runs, case.facts.key)
+        return {**self._at_most, case.facts.step: next_rows}, f"micro-batch {used} → {next_rows}"
+
+    def next_rows(self, reached: int, attempt: int = 1) -> int | None:
+        case = self._last()
+        if case is None or case.refused:
+            return None
+        return micro_batch.smaller(self._room(case), case.in_use, attempt, case.line, reached)
+
+    def _last(self) -> Case | None:
+        return list(self._cases.values())[-1] if self._cases else None
+
+    # --- telling ------------------------------------------------------------------------------------
+
+    def _write(self, facts: Splitting) -> None:
+        self._journal.write("splitting", **as_json(facts))
+
+    def _report(self, report: Mapping[str, Any]) -> None:
+        for finding in findings(report):
+            self._journal.write("finding", **as_json(finding))
+            kind = str(report.get("kind"))
+            if kind in _SAID | {"climbing"} and finding.code not in self._told:
+                self._told.add(finding.code)
+                self._say(f"keepfit: {finding.message}")
