@@ -179,7 +179,7 @@ class Danger:
     line_bytes: int
     use_bytes: int
     source: str
-    how: str  # cgroup-v1 | cgroup-v2 | sampled
+    how: str  # cgroup-v1 | cgroup-v2 | sampled | planned | import
     frozen: bool = True
 
 
@@ -190,11 +190,12 @@ class Splitting:
     step: str  # train | test | predict
     batch: int  # rows of the user's batch
     rows: int  # rows computed at once; the batch itself where it runs whole
-    how: str = "measured"  # comfortable | measured | remembered | wished | refused
+    how: str = "measured"  # comfortable | measured | remembered | wished | exhausted | refused
     limit: int = 0
     in_use: int = 0  # before the first step
     base: float = 0.0  # predicted peak = base + rows x slope
     slope: float = 0.0
+    needs: int = 0  # what the whole batch would need, by the graph where there is one
     key: str = ""
     model: Mapping[str, Any] = field(default_factory=dict)  # bytes of weights, optimizer, …
     trial: bool = False  # a measured micro-batch, not a decision
@@ -202,11 +203,6 @@ class Splitting:
     @property
     def parts(self) -> int:
         return -(-self.batch // max(1, self.rows))
-
-    @property
-    def whole(self) -> int:
-        """What the whole batch would need."""
-        return int(self.base + self.batch * self.slope)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from .lifeline import describe
 _PHASE = {name: number for number, name in enumerate(wire.PHASES)}
 _DOING = {name: number for number, name in enumerate(wire.DOING)}
 NAN = float("nan")
+CLAIMED: Heart | None = None  # the heart of this process, once it has one
 
 
 def claim(address: str) -> Heart | None:
@@ -42,7 +43,8 @@ def claim(address: str) -> Heart | None:
     if magic != wire.MAGIC or version != wire.VERSION:
         return None
     records, _ = PULSE_BEATS.scan(memory)
-    heart = Heart(memory, sequence=records[-1][0] if records else 0)
+    global CLAIMED
+    CLAIMED = heart = Heart(memory, sequence=records[-1][0] if records else 0)
     atexit.register(heart.finish)
     return heart
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TARGET = 0.92  # of the limit: where a chosen micro-batch may peak
+RESERVE = 64 << 20  # and at least so many bytes below it: allocators are not exact, however small the limit
 DOUBT = 2.0  # an estimate from the graph is trusted to this factor
 FIRST_SHARE = 0.08  # of the room may go into the first trial, by the estimate
 SECOND_SHARE = 0.40  # and into the second
@@ -27,7 +28,7 @@ class Room:
     @property
     def target(self) -> int:
         """What the training process may use at its peak."""
-        return int(self.limit * TARGET) - self.others
+        return min(int(self.limit * TARGET), self.limit - RESERVE) - self.others
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def is_comfortable(room: Room, in_use: int, estimate: Estimate) -> bool:
 def first_trial(room: Room, in_use: int, rows: int, estimate: Estimate | None) -> int:
     """A micro-batch small enough to be safe whatever it turns out to need."""
     if estimate is None:
-        return 1
+        return max(1, rows // 64)
     free = max(0, room.target - in_use - estimate.one)
     return _within(int(FIRST_SHARE * free / estimate.per_row(rows)), 1, max(1, rows // 4))
 
@@ -111,19 +112,24 @@ def faster(trial: Trial, chosen: Trial) -> bool:
     return trial.seconds / trial.rows <= FASTER * chosen.seconds / chosen.rows
 
 
+def corrected(known: Line, seen: Trial) -> Line:
+    """The line after a real step: where that needed more than predicted, so will the others."""
+    return Line(max(known.base, seen.peak - seen.rows * known.slope), known.slope)
+
+
 def smaller(room: Room, used: int, attempt: int, known: Line | None, reached: int) -> int | None:
     """After a death at the line with `used` rows at once: the next to try, None where nothing is left to change.
 
-    By the line, less what the run needed beyond it; and each time at most a half, then an eighth of what died,
-    then a single row, so that the second attempt after a death is the last that can be wrong.
+    By the line, less what the run needed beyond it; between a half and an eighth of what died, the second time
+    between an eighth and a single row, so that the second attempt after a death is the last that can be wrong.
     """
     if used <= 1:
         return None
-    cap = max(1, used // (2 if attempt <= 1 else 8)) if attempt <= 2 else 1
+    most, least = (used // 2, used // 8) if attempt <= 1 else (used // 8, 1)
     if known is None:
-        return cap
+        return max(1, most)
     beyond = max(0, reached - known.peak(used))
-    return max(1, min(cap, known.largest(room.target - int(1.5 * beyond))))
+    return max(1, _within(known.largest(room.target - beyond), least, most))
 
 
 def _within(value: int, low: int, high: int) -> int:

@@ -49,6 +49,9 @@ class Fence:
     def let_go(self) -> None:
         """Nobody watches any more: the kernel alone shall hold the line, and nothing may stay frozen."""
 
+    def widen(self, limit: int) -> None:
+        """Let the command have more than its budget, to see what it would have needed."""
+
     def remove(self) -> None:
         """Take the cgroup away; what is left in it (a daemon) moves up to where it would have been."""
         parent = os.path.dirname(self.level.directory)
@@ -83,6 +86,12 @@ class FenceV1(Fence):
         finally:
             os.close(control)
 
+    def widen(self, limit: int) -> None:
+        for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes"):  # never above the one with swap
+            path = os.path.join(self.level.directory, name)
+            if os.path.exists(path):
+                _write(path, str(limit))
+
     def reached(self) -> bool:
         return self.level.table("memory.oom_control").get("under_oom") == 1
 
@@ -116,6 +125,12 @@ class FenceV2(Fence):
         os.pread(self.attention, 512, 0)  # re-arms the notification
         use = self.level.use
         return use is not None and use >= self._held_at
+
+    def widen(self, limit: int) -> None:
+        _write(os.path.join(self.level.directory, "memory.max"), str(limit))
+        _write(os.path.join(self.level.directory, "memory.high"), str(limit))
+        self._held_at = limit
+        _write(os.path.join(self.level.directory, "cgroup.freeze"), "0")
 
     def freeze(self) -> None:
         _write(os.path.join(self.level.directory, "cgroup.freeze"), "1")

@@ -60,6 +60,7 @@ class Front:
         self._exit: Exit | None = None
         self._done = False
         self._abandoned = False
+        self._status: int | None = None  # the one to give, where it is not the command's own
         self.again: dict[str, Any] | None = None  # the judge wants another attempt, with this changed
         self._signals = SignalQueue(_HEARD)
 
@@ -120,6 +121,8 @@ class Front:
             self._linger()
         else:
             self._signals.close()
+        if self._status is not None:
+            return self._status
         return self._exit.code if self._exit.code is not None else 1
 
     def _unread(self, source: int, error: OSError) -> None:
@@ -233,6 +236,8 @@ class Front:
                 return
             if "say" in message:
                 self.say(str(message["say"]))
+            if "status" in message:
+                self._status = int(message["status"])
             if "again" in message:
                 self.again = dict(message["again"])
             if "done" in message:

@@ -19,6 +19,7 @@ from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
 from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
 from . import danger, fence, scene
+from .launch import USAGE
 from .link import Link
 from .lookout import Lookout
 from .options import RunOptions
@@ -29,6 +30,8 @@ from .vigil import Vigil
 
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
 FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
+IMPORT_ROOM = 4 << 30  # beyond its budget a framework's import may take, to be measured
+IMPORT_SECONDS = 60.0
 UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
 
 
@@ -72,6 +75,7 @@ class Judge:
         self._not_the_commands = (os.getpid(), *others)
         self._at_most = at_most
         self._steward: Steward | None = None
+        self._import_began: float | None = None  # a framework's import that outgrew the budget
         self._exit: Exit | None = None
         self._asked_to_end = False
         self._ended_at: float | None = None
@@ -227,6 +231,9 @@ class Judge:
     def _guard(self, now: float, reading: TreeReading) -> None:
         if self._asked_to_end:
             return
+        if self._import_began is not None:
+            self._await_import(now)
+            return
         found = self._sampled.check(now, reading) if self._sampled else None
         if found is None and self._fenced is not None:
             found = self._fenced.check(now)
@@ -272,9 +279,40 @@ class Judge:
 
     def _end_at_the_line(self, found: Danger) -> None:
         """Frozen; now what it was doing goes into the record, and then it ends."""
+        if self._imports_a_framework(found):
+            return
         self._asked_to_end = True
         self._lookout.look(time.monotonic(), use=found.use_bytes)
         self._journal.write("danger", **as_json(found))
+        self._end_command()
+
+    def _imports_a_framework(self, found: Danger) -> bool:
+        """A budget that cannot even hold the framework: the import may end, so that the number can be told."""
+        if found.source != "--memory" or self._pulse is None or self._pulse.phase != "import":
+            return False
+        if self._import_began is None and self._fence is not None:
+            try:
+                self._fence.widen(found.line_bytes + IMPORT_ROOM)
+                self._import_began = found.time
+                return True
+            except OSError:
+                pass  # then without the number
+        self._refuse_budget(found)
+        return True
+
+    def _await_import(self, now: float) -> None:
+        assert self._import_began is not None and self._pulse is not None and self._options.memory is not None
+        over = self._fence is not None and self._fence.reached()
+        if self._pulse.phase == "import" and not over and now - self._import_began < IMPORT_SECONDS:
+            return
+        use = (self._fence.level.use if self._fence is not None else None) or self._options.memory
+        self._refuse_budget(Danger(now, self._options.memory, use, "--memory", "import"))
+
+    def _refuse_budget(self, found: Danger) -> None:
+        self._asked_to_end, self._steward = True, None
+        self._journal.write("danger", **as_json(replace(found, how="import")))
+        if self._link is not None:
+            self._link.send(status=USAGE)
         self._end_command()
 
     def _end_command(self) -> None:

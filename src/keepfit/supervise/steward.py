@@ -122,7 +122,7 @@ class Steward:
         self._others = max(0, self._use - facts.in_use) if self._use else 0
         room, rows = self._room(case), facts.batch
         capped = facts.step in self._at_most
-        if rows < 2:
+        if rows < 2 or letter.get("device") == "gpu":  # a device's memory is not the host's
             return self._whole(case, "comfortable")
         if estimate is not None and not capped and micro_batch.is_comfortable(room, facts.in_use, estimate):
             return self._whole(case, "comfortable")
@@ -157,7 +157,8 @@ class Steward:
         assert case.line is not None
         batch = case.facts.batch
         rows = micro_batch.choose(self._room(case), batch, case.line, self._at_most.get(case.facts.step))
-        case.facts = replace(case.facts, rows=rows, how=how, base=case.line.base, slope=case.line.slope)
+        needs = case.facts.in_use + case.estimate.whole if case.estimate else case.line.peak(batch)
+        case.facts = replace(case.facts, rows=rows, how=how, base=case.line.base, slope=case.line.slope, needs=needs)
         if rows >= batch:
             return self._whole(case, how)
         self._write(case.facts)
@@ -185,10 +186,9 @@ class Steward:
         if rows != case.facts.rows:
             case.facts = replace(case.facts, rows=rows, how="wished")
             self._write(case.facts)
-        self._report(
-            {"kind": "splitting", "parts": case.facts.parts, "whole": case.facts.whole, **as_json(case.facts)}
-            | {"source": self._source}
-        )
+        if rows >= case.facts.batch:
+            return {}
+        self._report({"kind": "splitting", "parts": case.facts.parts, "source": self._source, **as_json(case.facts)})
         for note in letter.get("notes") or ():
             self._report(note)
         return {}
@@ -198,12 +198,17 @@ class Steward:
         chosen = seen.rows
         if case.trials and micro_batch.faster(case.trials[-1], seen):
             chosen = case.trials[-1].rows
-        if case.line is not None and case.facts.how == "measured":
-            above = max(case.line.base, seen.peak - seen.rows * case.line.slope) - case.facts.in_use
-            choices.remember(self._runs, case.facts.key, time.time(), {"above": above, "slope": case.line.slope})
+        if case.line is not None:
+            case.line = micro_batch.corrected(case.line, seen)
+            chosen = min(chosen, micro_batch.choose(self._room(case), case.facts.batch, case.line, seen.rows))
+            if case.facts.how == "measured":
+                above = case.line.base - case.facts.in_use
+                choices.remember(self._runs, case.facts.key, time.time(), {"above": above, "slope": case.line.slope})
+        if self._wished is not None:
+            chosen = min(chosen, case.facts.rows)
         self._journal.write("verified", step=case.facts.step, chosen=chosen, **as_json(seen))
-        if chosen != seen.rows:
-            case.facts = replace(case.facts, rows=chosen)
+        if chosen != case.facts.rows:
+            case.facts = replace(case.facts, rows=chosen, base=case.line.base if case.line else 0.0)
             self._write(case.facts)
         return {"rows": chosen}
 

@@ -12,11 +12,12 @@ import weakref
 from functools import wraps
 from importlib import import_module
 
-from ..peak import Peak, anonymous
+from ..peak import Peak, anonymous, give_back
 from ..tensorflow import liveness, parts
 from ..tensorflow.parts import tf
 from . import examine, micro, terms
 from .held import HeldBatches, HeldList
+from .retry import Retrying
 
 STEPS = ("train", "test", "predict")
 
@@ -164,6 +165,10 @@ class Guard:
     def decided(self, model, step, rows):
         self._decided.setdefault(model, {})[step] = rows
 
+    def split_now(self, model, function, held, rows):
+        """A training function that runs in parts from now on; the one given where that cannot be."""
+        return Decision(self, model, "train", function, held).forced(rows)
+
     def begin_split(self, model, step, examined, kinds):
         split = self._splits.get(model)
         if split is None:
@@ -206,20 +211,19 @@ class FirstCall:
             self._guard.end_split(model)
             self._guard.heart.failed(f"guard.{step}", error)
         setattr(model, name, function)
-        if self._guard.split_of(model, step) is None:
+        if accelerated() or self._guard.split_of(model, step) is None:
             return self._run(model, name, function, held)
         return self._first_split_step(model, function, held)
 
     def _run(self, model, name, function, held):
         if self._step == "train" and accelerated():
-            from .retry import Retrying
-
             function = Retrying(self._guard, model, function)
             setattr(model, name, function)
         return function(held.handed_on())
 
     def _first_split_step(self, model, function, held):
         """The first real step is also the proof of the choice."""
+        give_back()
         peak, began = Peak(), time.monotonic()
         result = function(held.handed_on())
         split = self._guard.split_of(model, self._step)
@@ -246,7 +250,7 @@ class Decision:
         """The function to go on with."""
         guard, model, step = self._guard, self._model, self._step
         if accelerated():
-            return self._function
+            return self._on_a_device()
         estimate = self._estimate()
         rows = self._held.rows()
         answer = guard.counsel.ask(
@@ -261,11 +265,7 @@ class Decision:
         function = self._function
         while answer is not None and answer.get("do") in ("try", "split"):
             if self._examined is None:
-                with Unchanged(model):
-                    self._examined = examine.examine(model, self._held.first(), step, guard.source)
-                if self._examined.refusal:
-                    facts = {"kind": self._examined.refusal_kind, "why": self._examined.refusal}
-                    guard.counsel.ask("refused", step=step, rows=rows, **facts)
+                if not self._can_split():
                     break
                 function = self._split_function()
             wanted = int(answer["rows"])
@@ -281,20 +281,42 @@ class Decision:
         guard.decided(model, step, rows)
         return self._function
 
+    def _on_a_device(self):
+        """The device's memory is its own affair: nothing is decided before it runs out.
+
+        But a step that XLA does not compile may apply some gradients before it fails on others. Its parts
+        (one, for now) are summed first and applied last, so that it can be tried again.
+        """
+        guard, model, step = self._guard, self._model, self._step
+        facts = {"key": "", "in_use": anonymous(), "model": self._sizes(), "device": "gpu"}
+        guard.counsel.ask("batch", step=step, rows=self._held.rows(), **facts)
+        if step != "train" or model.jit_compile or model.run_eagerly:
+            return self._function
+        return self.forced(self._held.rows())
+
     def forced(self, rows):
         """Between two steps the supervisor wants parts, whatever was decided before."""
         guard, model, step = self._guard, self._model, self._step
         self._estimate()
-        with Unchanged(model):
-            self._examined = examine.examine(model, self._held.first(), step, guard.source)
-        if self._examined.refusal:
-            facts = {"kind": self._examined.refusal_kind, "why": self._examined.refusal}
-            guard.counsel.ask("refused", step=step, rows=self._held.rows(), **facts)
+        if not self._can_split():
             return self._function
         function = self._split_function()
         guard.split_of(model, step).micro.assign(rows)
         guard.counsel.ask("splitting", step=step, rows=rows, notes=self._examined.notes)
         return function
+
+    def _can_split(self):
+        """Look at the model with a few rows of the batch; what speaks against splitting is reported."""
+        model, step = self._model, self._step
+        if model.run_eagerly:
+            model._symbolic_build(data_batch=self._held.first())  # nothing was traced that would have built it
+        with Unchanged(model):
+            self._examined = examine.examine(model, self._held.first(), step, self._guard.source)
+        if not self._examined.refusal:
+            return True
+        facts = {"kind": self._examined.refusal_kind, "why": self._examined.refusal}
+        self._guard.counsel.ask("refused", step=step, rows=self._held.rows(), **facts)
+        return False
 
     def _estimate(self):
         """What the graph that Keras traces anyway says of the step's need; None where there is no graph."""
@@ -312,16 +334,17 @@ class Decision:
             return None
         self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
         rows = self._held.rows()
-        return {"whole": liveness.peak_bytes(graph, graphs, rows), "one": liveness.peak_bytes(graph, graphs, 1)}
+        return liveness.estimate(graph, graphs, rows)
 
     def _split_function(self):
         guard, model, step = self._guard, self._model, self._step
         guard.begin_split(model, step, self._examined, self._kinds)
+        give_back()
         getattr(model, f"make_{step}_function")(force=True)
         return getattr(model, f"{step}_function")
 
     def _trial(self, function, rows):
-        """One micro-batch, measured; nothing of it remains."""
+        """A micro-batch and the next, measured; nothing of them remains."""
         split = self._guard.split_of(self._model, self._step)
         rows = min(rows, self._held.rows())
         split.micro.assign(rows)
@@ -331,7 +354,8 @@ class Decision:
                 peak, began = Peak(), time.monotonic()
                 result = function(self._held.again())
                 tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
-                return {"rows": rows, "peak": peak.read(), "seconds": time.monotonic() - began}
+                seconds = (time.monotonic() - began) * rows / min(self._held.rows(), micro.TRIAL_PARTS * rows)
+                return {"rows": rows, "peak": peak.read(), "seconds": seconds}
         finally:
             split.trial.assign(False)
 

@@ -17,17 +17,18 @@ class HeldBatches:
         self._rows = rows
         self._batches = None
         self._ended = None  # what the iterator raised when it ended
-        self._traced = None
 
     @property
     def count(self):
-        return len(self._batches or [None] * self._wanted)
+        """How many batches an execution takes."""
+        return self._wanted
 
     def first(self):
         return self._taken()[0]
 
     def rows(self):
-        return self._rows or int(parts.rows_of(self.first()))
+        self._rows = self._rows or int(parts.rows_of(self.first()))
+        return self._rows
 
     def spec(self):
         return self._iterator.element_spec if self._is_tf else tf().nest.map_structure(_shape, self.first())
@@ -42,6 +43,13 @@ class HeldBatches:
     def again(self):
         """The held batches, to be computed with and held on to."""
         return self._replayed() if self._is_tf else iter(self._taken())
+
+    def listed(self):
+        """The batches themselves; where there are none, as the iterator ended."""
+        try:
+            return self._taken()
+        except ValueError:
+            raise (self._ended or StopIteration()) from None
 
     def handed_on(self):
         """What the real step is to read: the iterator itself where nothing was taken from it."""

@@ -13,6 +13,8 @@ from ..tensorflow import parts
 from ..tensorflow.parts import tf
 from . import terms
 
+TRIAL_PARTS = 2  # one part alone does not show what the allocator keeps of it while the next is computed
+
 
 class Split:
     """How one model's batches are split. Made once a model, read by its compiled steps."""
@@ -20,18 +22,19 @@ class Split:
     def __init__(self, model, examined, source):
         self.examined = examined
         self.steps = set()  # which of train, test, predict
+        self.traces = 0  # how often its training step was traced (or run, where it is eager)
         self.gradient_kinds = None  # of every trainable weight; None: not known before the first (eager) part
         self.compiled_parts = False  # the user asked for XLA: each part is compiled, the loop around them is not
         self.keras = _Keras(source)
         self.state = State(model, source)
         with tf().init_scope(), tf().device("CPU:0"):
             self.micro = tf().Variable(1, dtype=tf().int32, trainable=False, name="keepfit_micro_batch")
-            # While it is set, only the first part is computed and nothing is applied.
+            # While it is set, only the first parts are computed and nothing is applied.
             self.trial = tf().Variable(False, dtype=tf().bool, trainable=False, name="keepfit_trial")
 
     def rows(self, rows):
         """How many of the batch's rows this step computes."""
-        return tf().where(self.trial, tf().minimum(rows, self.micro), rows)
+        return tf().where(self.trial, tf().minimum(rows, TRIAL_PARTS * self.micro), rows)
 
     def part(self, function):
         return tf().function(function, jit_compile=True, reduce_retracing=True) if self.compiled_parts else function
@@ -118,6 +121,7 @@ def _weighed(total, value, share):
 
 def train_step(model, split, data):
     weights = model.trainable_weights
+    split.traces += 1
 
     def gradients_too(part, weigh, share):
         with tf().GradientTape() as tape:
@@ -154,11 +158,18 @@ def predict_step(model, split, data):
     forward = split.part(forward)
     rows = split.rows(parts.rows_of(data))
     count, bounds = parts.division(rows, split.micro)
-    outputs = parts.loop(
-        count,
-        lambda index, arrays: _written(arrays, index, forward(parts.cut(data, *bounds(index)))),
-        _arrays(split.examined.outputs, count),
-    )
+    before = split.state.before()
+
+    def body(index, carry):
+        arrays, state = carry
+        begin, size = bounds(index)
+        split.state.reset(before)
+        arrays = _written(arrays, index, forward(parts.cut(data, begin, size)))
+        return arrays, split.state.add(state, before, parts.share(size, rows))
+
+    start = (_arrays(split.examined.outputs, count), split.state.nothing(before))
+    outputs, state = parts.loop(count, body, start)
+    split.state.settle(state, before, split.trial)
     return tf().nest.pack_sequence_as(split.examined.structure, [array.concat() for array in outputs])
 
 
@@ -182,8 +193,7 @@ def _over_parts(model, split, data, part_step, training):
         loss, values, state, arrays, sums = carry
         begin, size = bounds(index)
         part, share = parts.cut(data, begin, size), parts.share(size, rows)
-        if training:
-            split.state.reset(before)
+        split.state.reset(before)
         part_loss, part_values, outputs, gradients = one(part, share)
         if sums is None:  # eager: only now the kinds of gradients are known
             split.gradient_kinds = [parts.kind_of(gradient) for gradient in gradients]
@@ -191,7 +201,7 @@ def _over_parts(model, split, data, part_step, training):
         return (
             loss + tf().cast(part_loss, tf().float32),
             [total + tf().cast(value, tf().float32) for total, value in zip(values, part_values)],
-            split.state.add(state, before, share) if training else state,
+            split.state.add(state, before, share),
             _written(arrays, index, outputs),
             parts.add(split.gradient_kinds, sums, gradients, index) if training else sums,
         )
@@ -201,11 +211,10 @@ def _over_parts(model, split, data, part_step, training):
         known = split.gradient_kinds
         sums = None if known is None else parts.nothing(known, model.trainable_weights, count)
     zero = tf().constant(0.0)
-    state = split.state.nothing(before) if training else ()
+    state = split.state.nothing(before)
     arrays = _arrays([*split.examined.outputs, *split.examined.masks.values()], count) if split.examined.gathers else []
     loss, values, state, arrays, sums = parts.loop(count, body, (zero, [zero] * losses, state, arrays, sums))
-    if training:
-        split.state.settle(state, before, split.trial)
+    split.state.settle(state, before, split.trial)
     return rows, loss, values, [array.concat() for array in arrays], sums
 
 

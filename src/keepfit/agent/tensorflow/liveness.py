@@ -20,14 +20,20 @@ _IN_PLACE = {
 }  # fmt: skip
 
 
-def peak_bytes(graph, graphs, rows):
-    """The peak of one call for a batch of `rows`; `graphs` are the functions traced on the way, by name."""
-    return _Count(graphs, rows).graph(graph)
+def estimate(graph, graphs, batch):
+    """What the supervisor wants to know: bytes for the whole batch, and for a single row."""
+    return {"whole": peak_bytes(graph, graphs, batch, batch), "one": peak_bytes(graph, graphs, batch, 1)}
+
+
+def peak_bytes(graph, graphs, batch, rows):
+    """The peak of one call with `rows` in place of `batch`; `graphs` are the functions traced on the way, by name."""
+    return _Count(graphs, batch, rows).graph(graph)
 
 
 class _Count:
-    def __init__(self, graphs, rows):
+    def __init__(self, graphs, batch, rows):
         self._graphs = graphs
+        self._batch = batch
         self._rows = rows
         self._known = {}  # peaks of graphs already walked
 
@@ -113,7 +119,10 @@ class _Count:
             return 0
         count = dtype.size
         for place, dimension in enumerate(shape):
-            count *= dimension if dimension is not None else self._rows if place == 0 else 1
+            # A first dimension that is not known, or was traced as the batch's, is the batch's.
+            if place == 0 and dimension in (None, self._batch):
+                dimension = self._rows
+            count *= dimension or 1
         return count
 
 

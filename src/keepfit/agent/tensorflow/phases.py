@@ -10,6 +10,7 @@ import weakref
 from importlib import import_module
 
 from ..hooks import wrap
+from . import pipeline
 
 
 def install(tensorflow, heart):
@@ -20,7 +21,7 @@ def install(tensorflow, heart):
     tracing = import_module("tensorflow.python.eager.polymorphic_function.tracing_compilation")
     wrap(tracing, "_create_concrete_function", _tracing(heart), missing)
     iterator = import_module("tensorflow.python.data.ops.iterator_ops").OwnedIterator
-    wrap(iterator, "__init__", _born(loop), missing)
+    wrap(iterator, "__init__", _born(heart, loop), missing)
     wrap(iterator, "__next__", _next(heart, loop), missing)
     wrap(tensorflow.GradientTape, "__enter__", _tape(heart, loop), missing)
     return missing
@@ -49,10 +50,10 @@ def _tracing(heart):
     return around
 
 
-def _born(loop):
+def _born(heart, loop):
     def around(original):
         def __init__(self, dataset=None, *args, **kwargs):
-            original(self, dataset, *args, **kwargs)
+            original(self, pipeline.bounded(dataset, heart), *args, **kwargs)
             if dataset is not None:
                 loop.born(self, dataset)
 

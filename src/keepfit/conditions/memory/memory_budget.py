@@ -21,7 +21,7 @@ one.
 
 from __future__ import annotations
 
-from ...facts import Attempt, Evidence, Remedy
+from ...facts import Attempt, Danger, Evidence, Remedy
 from ..catalogue import OWN_ACT, Condition, Diagnosis
 from ..reading import by_exit, failed, kernel_kill, size
 
@@ -33,6 +33,10 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
             "cgroup-v1": "frozen exactly at the line by our own cgroup",
             "cgroup-v2": "held at the line by our own cgroup",
         }.get(danger.how, "frozen by sampling")
+        if danger.how == "import":
+            return _cannot_hold_the_framework(attempt, danger)
+        if danger.how == "planned":
+            how = "it kept climbing with smaller micro-batches, and was ended before the line was reached"
         said = f"use {size(danger.use_bytes)} of {size(danger.line_bytes)} ({danger.source}); {how}"
         summary = f"ended by keepfit at the danger line: the budget of {size(danger.line_bytes)} was reached"
         if danger.source != "--memory":
@@ -46,6 +50,13 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         where = {"process": "main" if main else "child", "pid": kill.pid}
         return Diagnosis("certain", summary, (Evidence("kernel", said), by_exit(attempt)), where)
     return None
+
+
+def _cannot_hold_the_framework(attempt: Attempt, danger: Danger) -> Diagnosis:
+    needed = f"needs {size(danger.use_bytes)}" if danger.use_bytes > danger.line_bytes else "needs more than that"
+    summary = f"a budget of {size(danger.line_bytes)} cannot hold the framework, which {needed} before any model"
+    said = f"the import alone stood at {size(danger.use_bytes)}; the budget was {size(danger.line_bytes)}"
+    return Diagnosis("certain", summary, (Evidence("agent", said), by_exit(attempt)), {"phase": "import"})
 
 
 CONDITION = Condition(

@@ -27,11 +27,11 @@ def watch(report: Report) -> str | None:
     if report.get("kind") != "splitting":
         return None
     batch, rows, parts = report["batch"], report["rows"], report["parts"]
-    whole = int(report["whole"])
-    needs = f" needs about {size(whole)} and" if whole > int(report["limit"]) else ""
+    limit, needs = int(report["limit"]), int(report["needs"])
     what = {"test": "validation batch", "predict": "batch of predict"}.get(str(report["step"]), "batch")
+    would = f"would need about {size(needs)} of {size(limit)}" if needs > limit else f"does not fit {size(limit)}"
     return (
-        f"{what} {batch}{needs} has {size(int(report['limit']))} ({report['source']}): "
+        f"{what} {batch} {would} ({report['source']}); "
         f"it runs as {parts} micro-batches of {rows}, with the results of the whole batch"
     )
 
