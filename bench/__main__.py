@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 
-ALL = ("verdicts", "latency", "footprint", "tree500", "overhead", "kills")
+ALL = ("verdicts", "latency", "footprint", "tree500", "overhead", "kills", "exactness", "throughput", "budgets")
 
 
 def main() -> int:

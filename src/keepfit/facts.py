@@ -224,8 +224,10 @@ class Loop:
     loop_code: str = ""
     tape_line: int = 0
     tape_code: str = ""
-    apply_line: int = 0
-    apply_code: str = ""
+    loss_line: int = 0
+    loss_code: str = ""
+    gradient_line: int = 0
+    gradient_code: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 """keepfit in a hand-written training loop: at most three changed lines.
 
-    import keepfit
+    def loss_of(x, y):                                    # was: with tf.GradientTape() as tape:
+        return loss_function(y, model(x, training=True))  # was: loss = …
+    loss, gradients = keepfit.accumulate(loss_of, model.trainable_variables, x, y)  # was: … = tape.gradient(…)
 
-    for x, y in keepfit.steps(dataset):
-        loss, gradients = keepfit.accumulate(loss_of, model.trainable_variables, x, y)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-
-Under `keepfit run` the loop has a heartbeat and a micro-batch that fits the budget; without it, these do
-nothing and `accumulate` computes the whole batch (or `micro_batch` rows at once).
+Under `keepfit run` a loop over a tf.data dataset is recognised by itself, and gets a micro-batch that fits
+the budget. `guard` (around the step) and `steps` (around anything that yields batches) do the same for loops
+that are not. Without `keepfit run` they do nothing, and `accumulate` computes the whole batch, or
+`micro_batch` rows at once.
 """
 
 from __future__ import annotations
@@ -38,9 +38,14 @@ def accumulate(
     them. Gradients come as TensorFlow gives them for the whole batch: sparse where they are sparse, None where
     there are none. Works in a `tf.function` and without; metrics may be updated inside `loss_of`.
     """
+    _inside("loops").join(_heart())
     compute = _inside("accumulate").accumulate
     result: tuple[Any, list[Any]] = compute(loss_of, variables, *batch, micro_batch=micro_batch, reduction=reduction)
     return result
+
+
+# AutoGraph leaves this function as it is (the loss function in it is still converted, as it would be outside).
+accumulate.autograph_info__ = None  # type: ignore[attr-defined]
 
 
 def guard(step: Step) -> Step:

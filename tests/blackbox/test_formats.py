@@ -300,3 +300,29 @@ def test_retention_never_removes_a_live_run(tmp_path):
     runs = sorted((recorded(tmp_path) for _ in range(4)), key=lambda run: run.id)
     removed = retention.apply(tmp_path, retention.Policy(runs=1), lambda run: run.id == runs[0].id)
     assert removed == [runs[1].id, runs[2].id] and runs[0].path.exists() and runs[3].path.exists()
+
+
+# --- letters between agent and supervisor ------------------------------------------------------------
+
+
+@given(st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=20), max_size=5), st.integers(1, 2**60))
+def test_a_letter_arrives_as_it_was_sent(letter, sequence):
+    memory = bytearray(wire.PULSE_SIZE)
+    assert wire.PULSE_QUESTION.post(memory, sequence, letter)
+    assert wire.PULSE_QUESTION.read(memory) == (sequence, letter)
+    assert wire.PULSE_ANSWER.read(memory) is None
+
+
+@given(st.integers(0, 200), st.integers(1, 255))
+def test_a_torn_letter_is_no_letter(position, flip):
+    memory = bytearray(wire.PULSE_SIZE)
+    wire.PULSE_QUESTION.post(memory, 7, {"ask": "batch", "rows": 1024})
+    intact = wire.PULSE_QUESTION.read(memory)
+    memory[wire.PULSE_QUESTION.offset + 8 + position % 38] ^= flip
+    assert wire.PULSE_QUESTION.read(memory) != intact
+
+
+def test_a_letter_that_is_too_long_is_not_sent():
+    memory = bytearray(wire.PULSE_SIZE)
+    assert not wire.PULSE_ANSWER.post(memory, 1, {"text": "x" * 5000})
+    assert wire.PULSE_ANSWER.read(memory) is None

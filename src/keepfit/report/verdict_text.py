@@ -11,6 +11,7 @@ from .style import Style, harmless
 MAX_LINES = 12
 WIDTH = 118
 _LABEL = 11
+MAX_PATCH = 3  # lines of a patch on the user's own code
 _LONG_PATH = re.compile(r"(?:/[\w.@:-]+){2,}(?<=.{48})")
 _COLOUR = {"finished": "green", "running": "cyan", "died": "red", "unknown": "yellow"}
 
@@ -27,7 +28,10 @@ def render(verdict: Verdict, colours: bool = False, width: int = WIDTH) -> str:
         below += _row("not seen", harmless("; ".join(verdict.lacked)), style, width, 2)
     if verdict.remedies and verdict.outcome == "died":
         first = verdict.remedies[0]
-        below += _row("try", harmless(f"{first.title}: {first.how}"), style, width, 1)
+        title, *more = f"{first.title}: {first.how}".split("\n")
+        below += _row("try", harmless(title), style, width, 1)
+        for line in more[:MAX_PATCH]:
+            below += [" " * (_LABEL + 2) + harmless(line)[: width - _LABEL - 2]]
     if verdict.outcome in ("died", "unknown"):
         below += _row("help", f"keepfit explain {verdict.code}; the record: keepfit why {verdict.run}", style, width, 1)
     room = MAX_LINES - 1 - len(above) - len(below)

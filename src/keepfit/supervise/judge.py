@@ -264,6 +264,10 @@ class Judge:
             return None
         return self._steward.changes(self._subject.attempt)
 
+    def forget_choice(self) -> None:
+        if self._steward is not None:
+            self._steward.forget()
+
     def _at_the_fence(self) -> None:
         assert self._fence is not None
         if self._fence.how == "cgroup-v1" and self._fence.attention is not None:

@@ -281,6 +281,7 @@ def _goes_again(judge: Judge, record: Record, subject: Subject, link: Link) -> b
     death = conclude.revisit(record.run)
     if death.outcome != "died" or death.cause not in RETRIED:
         return False
+    judge.forget_choice()
     at_most, changed = wanted
     judge.say(f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again, with {changed}")
     link.send(again={"at_most": at_most, "changed": changed})

@@ -88,7 +88,7 @@ class Steward:
             return self._batch(letter)
         case = self._cases.get(str(letter.get("step")))
         if asked == "legacy":
-            self._report({"kind": "legacy", **letter})
+            self._report({**letter, "kind": "legacy"})
         if case is None:
             return {}
         if asked == "tried":
@@ -258,8 +258,12 @@ class Steward:
         if next_rows is None or case is None:
             return None
         used = case.in_use
-        choices.forget(self._runs, case.facts.key)
         return {**self._at_most, case.facts.step: next_rows}, f"micro-batch {used} → {next_rows}"
+
+    def forget(self) -> None:
+        """What was remembered of this model led to a death."""
+        if (case := self._last()) is not None:
+            choices.forget(self._runs, case.facts.key)
 
     def next_rows(self, reached: int, attempt: int = 1) -> int | None:
         case = self._last()

@@ -1,4 +1,4 @@
-"""The two-minute tour: a training that plain Python loses, and what keepfit says of it.
+"""The two-minute tour: a training that plain Python loses and keepfit finishes, and what it says of the loss.
 
 Everything shown is real: a real training, a real memory limit, real SIGKILLs.
 """
@@ -21,7 +21,7 @@ from ..machine import cgroup
 from ..report.style import Style
 from ..supervise import fence
 
-LIMIT = 1400 << 20
+LIMIT = 1 << 30
 PLAIN_LIMIT = 300 << 20
 HERE = Path(__file__).parent
 
@@ -37,18 +37,20 @@ class Tour:
             self._runs = Path(folder, "runs")
             with _limited(limit) as directory:
                 if directory is None:
-                    self._say(
-                        "No memory cgroup of our own can be made here, so the limit below is held by keepfit alone."
-                    )
+                    self._say("No memory cgroup of our own can be made here, so keepfit alone holds the limit below.")
                 else:
                     self._title(1, f"A training, in a container that allows {limit >> 20} MiB. Plain Python:")
                     self._command([sys.executable, str(script)], directory)
                     self._say("That is all there is: no error, no traceback. Was it memory? A person? The scheduler?")
-                    self._title(2, "The same command, in the same container, with `keepfit run --` in front:")
-                    self._keepfit(["run", "--", sys.executable, str(script)], directory)
             budget = f"{limit >> 20}MiB"
-            self._title(3, f"Without a container: keepfit itself holds it to a budget, `--memory {budget}`:")
-            self._keepfit(["run", "--memory", budget, "--", sys.executable, str(script)])
+            if framework:
+                self._title(2, f"The same script in the same {limit >> 20} MiB, with `keepfit run` in front of it:")
+                self._keepfit(["run", "--memory", budget, "--", sys.executable, str(script)])
+                self._say("Same batch, same steps, same results; only fewer rows at once. No line was changed.")
+            self._title(3, "And if it may only watch (`--guard none`), it says what happened:")
+            with _limited(limit) as directory:
+                unguarded = [] if directory is not None else ["--memory", budget]
+                self._keepfit(["run", *unguarded, "--guard", "none", "--", sys.executable, str(script)], directory)
             self._title(4, "Not every `Killed` is memory. Somebody else sends SIGKILL to a healthy run:")
             self._bystander()
             self._title(5, "Everything stays in the record, and `keepfit why` answers at any time:")

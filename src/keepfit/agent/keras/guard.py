@@ -12,7 +12,7 @@ import weakref
 from functools import wraps
 from importlib import import_module
 
-from ..peak import Peak, anonymous, give_back
+from ..peak import Peak, anonymous, give_back, keep_giving_back
 from ..tensorflow import liveness, parts
 from ..tensorflow.parts import tf
 from . import examine, micro, terms
@@ -57,6 +57,7 @@ class Guard:
         self.counsel = heart.counsel
         self._splits = weakref.WeakKeyDictionary()  # model -> Split
         self._decided = weakref.WeakKeyDictionary()  # model -> {step: rows that were decided on}
+        self.gradients = weakref.WeakKeyDictionary()  # model -> kinds of gradients, by id of their variable
         self._training = None  # weak reference to the model that trains now
         self._heeded = 0
         self.kinds = None  # while a graph is traced to learn from it: the kinds of its gradients
@@ -326,20 +327,24 @@ class Decision:
         guard.kinds, guard.heart.graphs = [], {}
         try:
             graph = self._held.trace(self._function)
-            kinds = dict(guard.kinds)
+            if guard.kinds:  # empty where the graph had been traced before
+                guard.gradients[model] = dict(guard.kinds)
             graphs = guard.heart.graphs
         finally:
             guard.kinds = guard.heart.graphs = None
         if graph is None:
             return None
-        self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
+        if self._step == "train":
+            kinds = guard.gradients[model]
+            self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
         rows = self._held.rows()
         return liveness.estimate(graph, graphs, rows)
 
     def _split_function(self):
         guard, model, step = self._guard, self._model, self._step
         guard.begin_split(model, step, self._examined, self._kinds)
-        give_back()
+        if not accelerated():
+            keep_giving_back()
         getattr(model, f"make_{step}_function")(force=True)
         return getattr(model, f"{step}_function")
 

@@ -6,6 +6,7 @@ so nothing the user can see or count changes.
 
 import sys
 import time
+from functools import wraps
 from importlib import import_module
 
 from ..hooks import during, wrap
@@ -71,6 +72,13 @@ def _wrap_loop(owner, name, heart, missing):
         refilter = import_module(decorated.__globals__["__name__"]).filter_traceback
     original = inner or decorated
 
+    loop = wraps(original)(loop_around(heart, original))
+    setattr(owner, name, refilter(loop) if refilter else loop)
+
+
+def loop_around(heart, original):
+    """A loop of Keras' that tells its own steps, from its first line to its last."""
+
     def loop(*args, **kwargs):
         outermost = not heart.in_fit
         before = heart.phase
@@ -90,10 +98,7 @@ def _wrap_loop(owner, name, heart, missing):
             heart.leave(before)
         return result
 
-    from functools import wraps
-
-    loop = wraps(original)(loop)
-    setattr(owner, name, refilter(loop) if refilter else loop)
+    return loop
 
 
 def _building(heart):
@@ -330,6 +335,10 @@ def _ticks(heart):
         return batch_end
 
     return around
+
+
+def callback_hooks():
+    return dict(_CALLBACK_HOOKS)
 
 
 _CALLBACK_HOOKS = {

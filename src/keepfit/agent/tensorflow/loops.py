@@ -8,7 +8,7 @@ import functools
 import time
 from importlib import import_module
 
-from ..peak import Peak, anonymous
+from ..peak import Peak, anonymous, keep_giving_back
 from . import liveness, parts
 from .accumulate import MICRO_BATCH
 from .parts import tf
@@ -16,61 +16,55 @@ from .parts import tf
 LOOK_EVERY = 0.1  # seconds
 
 
-class Pacer:
-    """Before and after every step of one loop."""
+class Budget:
+    """The micro-batch of one loop: asked for at its first step, measured over the next ones."""
 
     def __init__(self, heart):
-        self._heart = heart
-        self._step = 0
-        self._epoch = 0
-        self._asked = False
+        self._counsel = heart.counsel
+        self.asked = False
+        self._rows = 0
         self._trying = 0
         self._peak = None
         self._began = 0.0
         self._look_at = 0.0
         self._heeded = 0
 
-    def epoch(self, number):
-        self._epoch, self._step = number, 0
-
-    def before(self, batch, graph=None):
-        heart = self._heart
-        rows = int(parts.rows_of(batch)) if parts.leaves(batch) else 0
-        heart.in_fit = True  # this loop tells its own steps
-        heart.enter("train")
-        heart.epoch, heart.batch_size = self._epoch, rows
-        heart.doing("looping")
-        heart.step_began(self._step)
-        if not self._asked and heart.counsel.limit and rows:
-            self._asked = True
-            self._act(heart.counsel.ask("batch", **self._facts(rows, graph)))
+    def begin(self, rows, graph=None):
+        """A step of so many rows begins."""
+        if not self.asked and self._counsel.limit and rows:
+            self.asked = True
+            self._rows = rows
+            estimate = None if graph is None else liveness.estimate(*graph, rows)
+            facts = {"key": "", "estimate": estimate, "in_use": anonymous(), "model": {}}
+            self._act(self._counsel.ask("batch", step="train", rows=rows, **facts))
         if self._trying:
             self._peak, self._began = Peak(), time.monotonic()
 
-    def after(self):
-        heart = self._heart
-        heart.step_ended()
-        heart.in_fit = False
-        self._step += 1
+    def end(self):
+        """The step is over: if it was a measurement, it counts; if the supervisor wants less, it gets it."""
         if self._trying and self._peak is not None:
-            seconds = time.monotonic() - self._began
-            tried = {"rows": self._trying, "peak": self._peak.read(), "seconds": seconds}
+            tried = {"rows": self._trying, "peak": self._peak.read(), "seconds": time.monotonic() - self._began}
             self._trying, self._peak = 0, None
-            self._act(heart.counsel.ask("tried", step="train", **tried))
+            self._act(self._counsel.ask("tried", step="train", **tried))
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + LOOK_EVERY
-            wish = heart.counsel.wish
+            wish = self._counsel.wish
             if wish and wish != self._heeded:
                 self._heeded = wish
                 MICRO_BATCH.set(wish)
 
+    def turn(self, rows):
+        """One step ended, the next begins."""
+        self.end()
+        self.begin(rows)
+
     def exhausted(self):
         """A device ran out of memory: whether a smaller micro-batch was set to try again with."""
-        used = MICRO_BATCH.get() or self._heart.batch_size
+        used = MICRO_BATCH.get() or self._rows
         if used <= 1:
             return False
-        answer = self._heart.counsel.ask("exhausted", step="train", rows=used) or {}
+        answer = self._counsel.ask("exhausted", step="train", rows=used) or {}
         MICRO_BATCH.set(int(answer.get("rows") or used // 2))
         return True
 
@@ -78,17 +72,61 @@ class Pacer:
         answer = answer or {}
         rows = int(answer.get("rows") or 0)
         if answer.get("do") == "try":
+            keep_giving_back()
             self._trying = rows
             MICRO_BATCH.set(rows)
         elif answer.get("do") == "split":
             MICRO_BATCH.set(rows)
-            self._heart.counsel.ask("splitting", step="train", rows=rows, notes=[])
+            self._counsel.ask("splitting", step="train", rows=rows, notes=[])
         else:
             MICRO_BATCH.set(0)
 
-    def _facts(self, rows, graph):
-        estimate = None if graph is None else liveness.estimate(*graph, rows)
-        return {"step": "train", "rows": rows, "key": "", "estimate": estimate, "in_use": anonymous(), "model": {}}
+
+def join(heart):
+    """`accumulate` was called in a loop that only its dataset gives away: from now on that loop has a budget."""
+    loop = heart.loop
+    if loop is None or loop.budget is not None or heart.in_fit or not heart.alive:
+        return
+    loop.budget = Budget(heart)
+    loop.budget.begin(heart.batch_size)
+
+
+class Pacer:
+    """The heartbeat and the budget of a loop that asked for both."""
+
+    def __init__(self, heart):
+        self._heart = heart
+        self.budget = Budget(heart)
+        self._step = 0
+        self._epoch = 0
+
+    def epoch(self, number):
+        self._epoch, self._step = number, 0
+
+    def before(self, batch, graph=None):
+        heart = self._heart
+        rows = _rows(batch)
+        heart.in_fit = True  # this loop tells its own steps
+        heart.enter("train")
+        heart.epoch, heart.batch_size = self._epoch, rows
+        heart.doing("looping")
+        heart.step_began(self._step)
+        self.budget.begin(rows, graph)
+
+    def after(self):
+        self.budget.end()
+        self._heart.step_ended()
+        self._heart.in_fit = False
+        self._step += 1
+
+
+def _rows(batch):
+    """Of the first thing that has any."""
+    for leaf in parts.leaves(batch):
+        shape = getattr(leaf, "shape", ())
+        if shape is not None and len(shape) and shape[0]:
+            return int(shape[0])
+    return 0
 
 
 def guard(heart, step):
@@ -98,14 +136,14 @@ def guard(heart, step):
 
     @functools.wraps(step)
     def guarded(*batch, **options):
-        pacer.before(batch, _graph(heart, step, batch, options) if not pacer._asked else None)
+        pacer.before(batch, _graph(heart, step, batch, options) if not pacer.budget.asked else None)
         try:
             while True:
                 try:
                     return step(*batch, **options)
                 except tf().errors.OpError as error:
                     on_device = bool(tf().config.list_logical_devices("GPU"))
-                    if not on_device or not is_exhaustion(error) or not pacer.exhausted():
+                    if not on_device or not is_exhaustion(error) or not pacer.budget.exhausted():
                         raise
         finally:
             pacer.after()

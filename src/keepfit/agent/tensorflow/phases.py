@@ -10,7 +10,7 @@ import weakref
 from importlib import import_module
 
 from ..hooks import wrap
-from . import pipeline
+from . import pipeline, source
 
 
 def install(tensorflow, heart):
@@ -43,7 +43,8 @@ def _tracing(heart):
                 return kept(original(*args, **kwargs))
             finally:
                 heart.traced(time.monotonic() - began)
-                heart.leave(before)
+                if heart.phase == "trace":  # a tape seen on the way has made it a training
+                    heart.leave(before)
 
         return trace
 
@@ -103,6 +104,8 @@ class HandWrittenLoop:
         self._training = None  # weak reference to the dataset trained on
         self._current = None  # id of the iterator in use
         self._epoch = -1
+        self._described = False
+        self.budget = None  # once `keepfit.accumulate` is used in it
 
     def born(self, iterator, dataset):
         key = id(iterator)
@@ -145,6 +148,7 @@ class HandWrittenLoop:
             heart.step_ended()
         self._current = key
         if self._training is None:
+            heart.batch_size = _first_dimension(element) or heart.batch_size
             return  # not known yet whether this is a training loop: the tape will tell
         if not self._is_training(key):
             heart.enter("validation")
@@ -154,9 +158,14 @@ class HandWrittenLoop:
             self._training = self._datasets[key]
         heart.batch_size = _first_dimension(element) or heart.batch_size
         self._train(taken)
+        if self.budget is not None:
+            self.budget.turn(heart.batch_size)
 
     def _train(self, step):
         heart = self._heart
+        if not self._described:
+            self._described = True
+            source.describe_loop(heart)
         heart.enter("train")
         heart.epoch = self._epoch
         # The body of the loop is the user's, and may end without our seeing it: silence there is only suspect.

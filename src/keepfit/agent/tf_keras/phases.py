@@ -1,0 +1,35 @@
+"""Legacy Keras: phases, epochs and steps, by the same hooks as Keras 3. Its batches are not split, and that is said."""
+
+import functools
+from importlib import import_module
+
+from ..hooks import wrap
+from ..keras.phases import callback_hooks, loop_around
+
+
+def install(tf_keras, heart):
+    """Returns the names of what this version does not have."""
+    missing = []
+    callbacks = import_module("tf_keras.src.callbacks").CallbackList
+    for name, make in callback_hooks().items():
+        wrap(callbacks, name, make(heart), missing)
+    model = import_module("tf_keras.src.engine.training").Model
+    for name in ("fit", "evaluate", "predict"):
+        wrap(model, name, functools.partial(loop_around, heart), missing)
+    wrap(model, "fit", _announcing(heart, tf_keras.__version__), missing)
+    return missing
+
+
+def _announcing(heart, version):
+    told = []
+
+    def around(original):
+        def fit(self, *args, **kwargs):
+            if not told and heart.counsel.limit:
+                told.append(True)
+                heart.counsel.ask("legacy", version=version)
+            return original(self, *args, **kwargs)
+
+        return fit
+
+    return around

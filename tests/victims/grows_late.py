@@ -1,0 +1,21 @@
+"""Fits its budget in micro-batches, until a callback takes more in the second epoch (only beside large ones)."""
+
+import keras
+import numpy as np
+
+layers = keras.layers
+images = np.random.default_rng(0).random((1024, 48, 48, 3), dtype="float32")
+model = keras.Sequential(
+    [keras.Input((48, 48, 3)), layers.Conv2D(32, 3), layers.Conv2D(32, 3), layers.Flatten(), layers.Dense(1)]
+)
+model.compile("adam", "mse")
+held = []
+
+
+class Late(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            held.append(np.ones(250 << 20, "uint8"))
+
+
+model.fit(images, np.zeros((1024, 1)), batch_size=512, epochs=3, verbose=0, callbacks=[Late()])
