@@ -190,12 +190,12 @@ class Splitting:
     step: str  # train | test | predict
     batch: int  # rows of the user's batch
     rows: int  # rows computed at once; the batch itself where it runs whole
-    how: str = "measured"  # comfortable | measured | remembered | wished | exhausted | refused
+    how: str = "measured"  # comfortable | trying | measured | remembered | wished | exhausted | refused
     limit: int = 0
     in_use: int = 0  # before the first step
     base: float = 0.0  # predicted peak = base + rows x slope
     slope: float = 0.0
-    needs: int = 0  # what the whole batch would need, by the graph where there is one
+    needs: int = 0  # what the whole batch would need, by its graph; 0: not known
     key: str = ""
     model: Mapping[str, Any] = field(default_factory=dict)  # bytes of weights, optimizer, …
     trial: bool = False  # a measured micro-batch, not a decision

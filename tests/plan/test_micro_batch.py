@@ -54,7 +54,7 @@ def test_trials_are_small_and_grow(limit, rows, whole, one, in_use):
     room = Room(limit, 0)
     first = micro_batch.first_trial(room, in_use * MIB, rows, estimate)
     assert 1 <= first <= max(1, rows // 4)
-    second = micro_batch.second_trial(room, Trial(first, in_use * MIB), rows, estimate)
+    second = micro_batch.second_trial(room, in_use * MIB, Trial(first, in_use * MIB), rows, estimate)
     assert first < second <= max(first + 1, rows // 2)
 
 

@@ -46,7 +46,7 @@ def test_a_batch_that_does_not_fit_finishes_with_the_same_results(tmp_path, ungu
     assert re.search(r"keepfit: finished; batch 512 ran as \d+ micro-batches of \d+; peak .* of 560 MiB", first.stderr)
     chosen = decided(first)[-1]
     assert chosen["how"] == "measured" and 1 < chosen["rows"] < 512
-    assert len([e for e in first.events("splitting") if e["trial"]]) == 2
+    assert len([e for e in first.events("splitting") if e["trial"] and e["how"] == "measured"]) == 2
     assert not first.events("danger")
     # The next run remembers: nothing is measured again.
     second = stage.run(tmp_path, command, ["--memory", "560MiB"])
@@ -63,7 +63,9 @@ def test_a_batch_that_fits_is_left_alone(tmp_path, unguarded):
 
 def test_late_growth_ends_in_a_restart_with_less(tmp_path):
     """Memory that something else takes in the second epoch: the next attempt has a smaller micro-batch."""
-    outcome = stage.run(tmp_path, stage.victim("grows_late.py"), ["--memory", "700MiB"])
+    outcome = stage.run(
+        tmp_path / "runs", stage.victim("grows_late.py", str(tmp_path / "grown")), ["--memory", "700MiB"]
+    )
     verdict = outcome.why()
     assert outcome.status == 0, outcome.stderr
     first, second = verdict["attempts"]
@@ -75,7 +77,8 @@ def test_late_growth_ends_in_a_restart_with_less(tmp_path):
 
 
 def test_no_restart_means_none(tmp_path):
-    outcome = stage.run(tmp_path, stage.victim("grows_late.py"), ["--memory", "700MiB", "--no-restart"])
+    command = stage.victim("grows_late.py", str(tmp_path / "grown"))
+    outcome = stage.run(tmp_path / "runs", command, ["--memory", "700MiB", "--no-restart"])
     verdict = outcome.why()
     assert outcome.status == 137 and len(verdict["attempts"]) == 1 and verdict["cause"] == "memory_budget"
 

@@ -1,4 +1,7 @@
-"""Fits its budget in micro-batches, until a callback takes more in the second epoch (only beside large ones)."""
+"""Fits its budget in micro-batches, until a callback takes far more in the second epoch; once: grows_late.py MARKER"""
+
+import os
+import sys
 
 import keras
 import numpy as np
@@ -14,8 +17,9 @@ held = []
 
 class Late(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
-        if epoch == 1:
-            held.append(np.ones(250 << 20, "uint8"))
+        if epoch == 1 and not os.path.exists(sys.argv[1]):
+            open(sys.argv[1], "w").close()
+            held.append(np.ones(600 << 20, "uint8"))
 
 
 model.fit(images, np.zeros((1024, 1)), batch_size=512, epochs=3, verbose=0, callbacks=[Late()])

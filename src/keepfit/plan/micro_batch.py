@@ -79,9 +79,10 @@ def first_trial(room: Room, in_use: int, rows: int, estimate: Estimate | None) -
     return _within(int(FIRST_SHARE * free / estimate.per_row(rows)), 1, max(1, rows // 4))
 
 
-def second_trial(room: Room, first: Trial, rows: int, estimate: Estimate | None) -> int:
+def second_trial(room: Room, in_use: int, first: Trial, rows: int, estimate: Estimate | None) -> int:
     """A larger one, for the slope: as large as the first, or the estimate, says is still safe."""
-    per_row = DOUBT * estimate.per_row(rows) if estimate is not None else first.peak / first.rows
+    grown = max(1.0, (first.peak - in_use) / first.rows)  # what the runtime takes once is in it: an upper bound
+    per_row = DOUBT * estimate.per_row(rows) if estimate is not None else grown
     more = int(SECOND_SHARE * max(0, room.target - first.peak) / per_row)
     return _within(first.rows + more, first.rows + 1, max(first.rows + 1, rows // 2))
 

@@ -134,6 +134,7 @@ class Steward:
 
     def _try(self, case: Case, rows: int) -> dict[str, Any]:
         case.trying = rows
+        self._write(replace(case.facts, rows=rows, how="trying", trial=True))  # it may not live to tell
         return {"do": "try", "rows": rows}
 
     def _tried(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +144,9 @@ class Steward:
         self._write(replace(case.facts, rows=trial.rows, base=trial.peak, how="measured", trial=True))
         rows = case.facts.batch
         if len(case.trials) == 1:
-            second = self._capped(case, micro_batch.second_trial(self._room(case), trial, rows, case.estimate))
+            second = self._capped(
+                case, micro_batch.second_trial(self._room(case), case.facts.in_use, trial, rows, case.estimate)
+            )
             if second > trial.rows and second < rows:
                 return self._try(case, second)
         if len({t.rows for t in case.trials}) > 1:
@@ -157,7 +160,7 @@ class Steward:
         assert case.line is not None
         batch = case.facts.batch
         rows = micro_batch.choose(self._room(case), batch, case.line, self._at_most.get(case.facts.step))
-        needs = case.facts.in_use + case.estimate.whole if case.estimate else case.line.peak(batch)
+        needs = case.facts.in_use + case.estimate.whole if case.estimate else 0
         case.facts = replace(case.facts, rows=rows, how=how, base=case.line.base, slope=case.line.slope, needs=needs)
         if rows >= batch:
             return self._whole(case, how)
@@ -225,7 +228,7 @@ class Steward:
 
     def _watch(self, sample: Sample, beat: Beat | None, may_restart: bool) -> Danger | None:
         case = self._cases.get("train")
-        if case is None or beat is None or beat.phase != "train" or case.refused:
+        if case is None or beat is None or beat.phase != "train" or case.refused or case.trying:
             return None
         if self._wished is None:
             if sample.use > micro_batch.CLIMBING * self._limit and case.facts.rows > 1 and beat.steps > 0:

@@ -20,7 +20,8 @@ class MicroBatch:
         return self._variable
 
     def set(self, rows):
-        self.variable.assign(int(rows))
+        with tf().init_scope():  # now, also where a graph is being traced
+            self.variable.assign(int(rows))
 
     def get(self):
         return int(self.variable.numpy())

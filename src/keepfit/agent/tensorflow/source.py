@@ -29,6 +29,7 @@ def describe_loop(heart):
 
 def _described(file, line):
     lines = linecache.getlines(file)[:MOST_LINES]
+    line = _loop_above(lines, line)
     tape = _first(lines, _TAPE, 0)
     return {
         "file": file,
@@ -38,6 +39,17 @@ def _described(file, line):
         **_line("loss", lines, _first(lines, _LOSS, tape)),
         **_line("gradient", lines, _first(lines, _GRADIENT, tape)),
     }
+
+
+def _loop_above(lines, line):
+    """The line of the nearest `for` that a line stands in; the line itself where there is none."""
+    indent = len(lines[line - 1]) - len(lines[line - 1].lstrip()) if 0 < line <= len(lines) else 0
+    for number in range(min(line, len(lines)), 0, -1):
+        code = lines[number - 1]
+        outside = len(code) - len(code.lstrip()) < indent or number == line
+        if outside and code.lstrip().startswith("for "):
+            return number
+    return line
 
 
 def _first(lines, pattern, start):

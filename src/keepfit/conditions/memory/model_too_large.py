@@ -31,13 +31,14 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
     last = attempt.splittings[-1]
     if last.step != "train" or last.rows != _ONE_ROW or last.batch < 2:
         return None
-    needed = max(int(last.base + last.slope), attempt.danger.use_bytes)
-    over = max(0, needed - last.limit)
-    more = f", at least {size(over)} more than the limit" if over else ""
-    summary = f"the model is too large for {size(last.limit)}: one row at a time needs more than that"
     weights, state = int(last.model.get("weights") or 0), int(last.model.get("optimizer") or 0)
+    sums = 2 * int(last.model.get("trainable") or 0)  # gradients, and the sum of them
+    needed = max(int(last.base + last.slope), last.in_use + sums, attempt.danger.use_bytes)
+    over = needed - last.limit
+    more = f"; it needs at least {size(over)} more" if over > 0 else ""
+    summary = f"the model is too large for {size(last.limit)}: one row at a time needs more than that"
     said = f"at micro-batch 1: use {size(attempt.danger.use_bytes)} of {size(last.limit)}{more}"
-    parts = f"weights {size(weights)}, optimizer state {size(state)}, gradients and their sum {size(2 * weights)}"
+    parts = f"weights {size(weights)}, optimizer state {size(state)}, gradients and their sum {size(sums)}"
     evidence = (Evidence("agent", said), Evidence("agent", parts), by_exit(attempt))
     return Diagnosis("certain", summary, evidence, remedies=lighter(last))
 
