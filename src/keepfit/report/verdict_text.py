@@ -31,7 +31,7 @@ def render(verdict: Verdict, colours: bool = False, width: int = WIDTH) -> str:
         title, *more = f"{first.title}: {first.how}".split("\n")
         below += _row("try", harmless(title), style, width, 1)
         for line in more[:MAX_PATCH]:
-            below += [" " * (_LABEL + 2) + harmless(line)[: width - _LABEL - 2]]
+            below += _row("", harmless(line), style, width, 2)
     if verdict.outcome in ("died", "unknown"):
         below += _row("help", f"keepfit explain {verdict.code}; the record: keepfit why {verdict.run}", style, width, 1)
     room = MAX_LINES - 1 - len(above) - len(below)

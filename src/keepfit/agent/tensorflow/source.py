@@ -7,8 +7,7 @@ import sys
 from ..lifeline import is_users
 
 _TAPE = re.compile(r"\bGradientTape\s*\(")
-_GRADIENT = re.compile(r"\.gradient\s*\(")
-_LOSS = re.compile(r"^\s*\w*loss\w*\s*=[^=]")
+_GRADIENT = re.compile(r"\.gradient\s*\(\s*(?P<loss>\w+)")
 _GENERATED = "__autograph_generated_file"
 MOST_LINES = 20_000
 
@@ -31,13 +30,16 @@ def _described(file, line):
     lines = linecache.getlines(file)[:MOST_LINES]
     line = _loop_above(lines, line)
     tape = _first(lines, _TAPE, 0)
+    gradient = _first(lines, _GRADIENT, tape)
+    name = _GRADIENT.search(lines[gradient])["loss"] if gradient < len(lines) else "loss"
+    loss = _first(lines, re.compile(rf"^\s*{name}\s*=[^=]"), tape)
     return {
         "file": file,
         "loop_line": line,
         "loop_code": lines[line - 1].strip() if 0 < line <= len(lines) else "",
         **_line("tape", lines, tape),
-        **_line("loss", lines, _first(lines, _LOSS, tape)),
-        **_line("gradient", lines, _first(lines, _GRADIENT, tape)),
+        **_line("loss", lines, loss),
+        **_line("gradient", lines, gradient),
     }
 
 

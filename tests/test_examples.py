@@ -1,0 +1,48 @@
+"""The before/after examples do what their README says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import stage
+
+pytestmark = pytest.mark.tensorflow
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(autouse=True)
+def real_tensorflow(needs):
+    needs("tensorflow")
+
+
+def plain(name: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True, text=True, env={**stage.clean_environment(Path("/nowhere"))}, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_s03_accumulation():
+    before, after = plain("s03_accumulation_before.py"), plain("s03_accumulation_after.py")
+    assert before.splitlines()[0] != after.splitlines()[0]
+    assert float(after.split()[-1]) < 1e-6
+
+
+@pytest.mark.cgroup
+def test_s20_custom_loop(tmp_path, needs):
+    needs("cgroup")
+    script = str(EXAMPLES / "s20_custom_loop_{}.py")
+    before = stage.run(tmp_path / "a", [sys.executable, script.format("before")], ["--memory", "900MiB"])
+    assert before.status == 137 and before.why()["cause"] == "memory_budget"
+    patch = before.why()["remedies"][0]["how"].strip().splitlines()
+    assert patch[1].endswith("return tf.reduce_sum(losses * valid) / tf.reduce_sum(valid)")
+    assert patch[2].endswith("loss, gradients = keepfit.accumulate(loss_of, model.trainable_variables, tokens)")
+    after = stage.run(tmp_path / "b", [sys.executable, script.format("after")], ["--memory", "900MiB"])
+    assert after.status == 0, after.stderr
+    assert len(re.findall(r"^loss", after.stdout, re.MULTILINE)) == 3
