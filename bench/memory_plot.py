@@ -10,10 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests import stage
+
 import keepfit.tour
 from keepfit.blackbox import record
 from keepfit.blackbox.rundir import RunDirectory
-from tests import stage
 
 SCRIPT = str(Path(keepfit.tour.__file__).parent / "train.py")
 BUDGET = 1 << 30
@@ -64,7 +65,8 @@ def _picture(whole: list[tuple[float, int]], split: list[tuple[float, int]]) -> 
         if g * GIB < most
     ]
     ticks = [text((x(t), HEIGHT - BOTTOM + 18), f"{t} s", anchor="middle") for t in range(0, int(seconds) + 1, 5)]
-    limit = f'<line x1="{LEFT}" y1="{y(BUDGET):.1f}" x2="{WIDTH - 20}" y2="{y(BUDGET):.1f}" stroke="#c00" stroke-dasharray="6 4"/>'
+    dashed = 'stroke="#c00" stroke-dasharray="6 4"'
+    limit = f'<line x1="{LEFT}" y1="{y(BUDGET):.1f}" x2="{WIDTH - 20}" y2="{y(BUDGET):.1f}" {dashed}/>'
     peak_at, peak = max(whole, key=lambda point: point[1])
     labels = [
         text((WIDTH - 24, y(BUDGET) - 6), "limit 1 GiB: plain Python is killed here", "#c00", "end"),
@@ -74,7 +76,8 @@ def _picture(whole: list[tuple[float, int]], split: list[tuple[float, int]]) -> 
     ]
     parts = [*grid, *ticks, limit, path(whole, "#999"), path(split, "#06c"), *labels]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'font-family="sans-serif" font-size="12">'
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>{"".join(parts)}</svg>\n'
     )
 

@@ -28,8 +28,10 @@ def test_the_choice_is_the_largest_of_its_number_of_parts(limit, rows, line):
     room = Room(limit, 0)
     chosen = micro_batch.choose(room, rows, line)
     parts = -(-rows // chosen)
-    if parts > 1 and line.largest(room.target) >= 1:
+    if parts > 2 and line.largest(room.target) >= 1:
         assert line.peak(-(-rows // (parts - 1))) > room.target - line.slope
+    if parts == 2:
+        assert line.peak(rows) > micro_batch.WHOLE * room.target - line.slope
 
 
 @given(batches, lines, limits, limits)

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TARGET = 0.92  # of the limit: where a chosen micro-batch may peak
+NOISE = 16 << 20  # bytes: two measurements that differ by less tell nothing of a slope
 RESERVE = 64 << 20  # and at least so many bytes below it: allocators are not exact, however small the limit
 DOUBT = 2.0  # an estimate from the graph is trusted to this factor
+WHOLE = 0.85  # of the target: the whole batch is far from what was measured, and is taken only with room to spare
 FIRST_SHARE = 0.08  # of the room may go into the first trial, by the estimate
 SECOND_SHARE = 0.40  # and into the second
 FASTER = 0.95  # a smaller micro-batch is taken if it needs at most this much of the time for a row
@@ -88,10 +90,11 @@ def second_trial(room: Room, in_use: int, first: Trial, rows: int, estimate: Est
 
 
 def line(trials: Sequence[Trial], rows: int, estimate: Estimate | None) -> Line:
-    """The line through the two trials; a slope that drowned in noise is the estimate's."""
+    """The line through the two trials; a slope that may have drowned in noise is at least the estimate's."""
     first, second = trials[0], trials[-1]
     slope = (second.peak - first.peak) / max(1, second.rows - first.rows)
-    least = 0.25 * estimate.per_row(rows) if estimate is not None else 1.0
+    drowned = second.peak - first.peak < NOISE
+    least = (1.0 if drowned else 0.25) * estimate.per_row(rows) if estimate is not None else 1.0
     slope = max(slope, least, 1.0)
     return Line(second.peak - slope * second.rows, slope)
 
@@ -102,6 +105,8 @@ def choose(room: Room, rows: int, known: Line, at_most: int | None = None) -> in
     `rows` itself means the whole batch. At least one row: whether that fits, the run will tell.
     """
     most = min(rows, at_most or rows, max(1, known.largest(room.target)))
+    if most == rows > 1 and known.peak(rows) > WHOLE * room.target:
+        most = rows - 1
     parts = -(-rows // most)
     return -(-rows // parts)
 

@@ -6,6 +6,7 @@ Measuring changes neither weights nor seeds nor metrics nor statistics, and the 
 handed on to the real step.
 """
 
+import gc
 import hashlib
 import time
 import weakref
@@ -203,14 +204,15 @@ class FirstCall:
         rows = self._guard.heart.batch_size if step == "train" else 0
         steps = model.steps_per_execution
         held = HeldList(argument) if step == "predict" else HeldBatches(argument, steps, rows)
-        function = self._function
-        setattr(model, name, function)
+        decision = Decision(self._guard, model, step, self._function, held)
+        setattr(model, name, self._function)
+        self._function = None  # so that the decision can let it go
         try:
-            decision = Decision(self._guard, model, step, function, held)
             function = decision.forced(self._forced) if self._forced else decision.take()
         except Exception as error:  # whatever fails in keepfit, the training goes on as Keras would have it
             self._guard.end_split(model)
             self._guard.heart.failed(f"guard.{step}", error)
+            function = decision.plain()
         setattr(model, name, function)
         if accelerated() or self._guard.split_of(model, step) is None:
             return self._run(model, name, function, held)
@@ -246,6 +248,7 @@ class Decision:
         self._function, self._held = function, held
         self._kinds = None
         self._examined = None
+        self._warm = False
 
     def take(self):
         """The function to go on with."""
@@ -263,11 +266,13 @@ class Decision:
             in_use=anonymous(),
             model=self._sizes(),
         )
-        function = self._function
+        function = None
         while answer is not None and answer.get("do") in ("try", "split"):
             if self._examined is None:
                 if not self._can_split():
                     break
+                if estimate is not None and anonymous() + estimate["whole"] > guard.counsel.limit:
+                    self._let_go()
                 function = self._split_function()
             wanted = int(answer["rows"])
             if answer["do"] == "split":
@@ -276,11 +281,9 @@ class Decision:
                 guard.counsel.ask("splitting", step=step, rows=wanted, notes=self._examined.notes)
                 return function
             answer = guard.counsel.ask("tried", step=step, **self._trial(function, wanted))
-        if self._examined is not None:
-            guard.end_split(model)
-            setattr(model, f"{step}_function", None)
+        guard.end_split(model)
         guard.decided(model, step, rows)
-        return self._function
+        return self.plain()
 
     def _on_a_device(self):
         """The device's memory is its own affair: nothing is decided before it runs out.
@@ -305,6 +308,22 @@ class Decision:
         guard.split_of(model, step).micro.assign(rows)
         guard.counsel.ask("splitting", step=step, rows=rows, notes=self._examined.notes)
         return function
+
+    def plain(self):
+        """Keras' own function, made once more where it was let go."""
+        if self._function is None:
+            name = f"make_{self._step}_function"
+            make = getattr(type(self._model), name).plainly
+            make(self._model, force=True)
+            self._function = getattr(self._model, f"{self._step}_function")
+        return self._function
+
+    def _let_go(self):
+        """The graph of the whole batch, which will not be run: tens of MiB for a large model."""
+        self._function = None
+        setattr(self._model, f"{self._step}_function", None)
+        gc.collect()
+        give_back()
 
     def _can_split(self):
         """Look at the model with a few rows of the batch; what speaks against splitting is reported."""
@@ -356,6 +375,10 @@ class Decision:
         split.trial.assign(True)
         try:
             with Unchanged(self._model):
+                if not self._warm:  # what optimising the graph takes once is no part of a step
+                    self._warm = True
+                    function(self._held.again())
+                give_back()
                 peak, began = Peak(), time.monotonic()
                 result = function(self._held.again())
                 tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
