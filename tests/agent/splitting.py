@@ -43,6 +43,7 @@ class QuietHeart:
     def __init__(self) -> None:
         self.alive = True
         self.batch_size = 0
+        self.slowest = 0.0
         self.counsel = Scripted()
         self.at_ease: list[Any] = []
         self.graphs: dict[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -16,7 +17,9 @@ class Counsel:
 
     def __init__(self, memory: Any) -> None:
         self._memory = memory
-        self._sequence = 0
+        # A run may have several processes, one after the other: each goes on counting where the last one stopped.
+        last = wire.PULSE_QUESTION.read(memory) if memory else None
+        self._sequence = last[0] if last else 0
 
     @property
     def limit(self) -> int:
@@ -34,13 +37,16 @@ class Counsel:
         if not self._memory:
             return None
         self._sequence += 1
-        if not wire.PULSE_QUESTION.post(self._memory, self._sequence, {"ask": what, **facts}):
+        if not wire.PULSE_QUESTION.post(self._memory, self._sequence, {"ask": what, "pid": os.getpid(), **facts}):
             return None
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
+        while True:
+            late = time.monotonic() >= deadline  # looked at before the answer: we may have been stopped meanwhile
             found = wire.PULSE_ANSWER.read(self._memory)
             if found is not None and found[0] == self._sequence:
                 return found[1]
+            if late:
+                break
             time.sleep(GLANCE)
         self._memory = None  # not worth waiting for a second time
         return None

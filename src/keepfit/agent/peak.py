@@ -61,6 +61,14 @@ def keep_giving_back() -> None:
     give_back()
 
 
+def stop_giving_back() -> None:
+    """As glibc would have it by then: blocks of up to 32 MiB are kept for the next time."""
+    try:
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+    except (AttributeError, OSError):
+        pass
+
+
 def _status() -> dict[str, int]:
     wanted = ("VmHWM", "RssAnon", "RssFile", "RssShmem")
     found = {}

@@ -27,6 +27,10 @@ class Pulse:
         self._seen = 0
         self._asked = 0
 
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.fd)
+
     @property
     def address(self) -> str:
         """Where any descendant of this process can open it, whatever closed the descriptors between."""

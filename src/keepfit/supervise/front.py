@@ -60,6 +60,7 @@ class Front:
         self._exit: Exit | None = None
         self._done = False
         self._abandoned = False
+        self.called_off = False
         self._status: int | None = None  # the one to give, where it is not the command's own
         self.again: dict[str, Any] | None = None  # the judge wants another attempt, with this changed
         self._signals = SignalQueue(_HEARD)
@@ -117,10 +118,12 @@ class Front:
             if self._stage.raw is not None:
                 self._stage.raw.leave()
         self._await_verdict()
+        if self.called_off:
+            self.again = None
         if self.again is None:
             self._linger()
         else:
-            self._signals.close()
+            self._part_with_judge()
         if self._status is not None:
             return self._status
         return self._exit.code if self._exit.code is not None else 1
@@ -209,6 +212,15 @@ class Front:
         if self._judge is None and self._fence is not None:
             self._fence.remove()
 
+    def _part_with_judge(self) -> None:
+        """Another attempt has a judge of its own: this one ends first, so that nothing of it stands in the way."""
+        if self._judge is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._judge, 0)
+        self._signals.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+
     def _linger(self) -> None:
         """A daemon that was left behind still holds the output: a relay stays for it, as a shell would."""
         if self._relay.finished or self._abandoned:
@@ -268,6 +280,9 @@ class Front:
                 self._forward(arrived)
 
     def _forward(self, arrived: Arrived) -> None:
+        if self._exit is not None:  # it has ended: whoever signals now does not want another attempt
+            self.called_off = True
+            return
         if self._journal is not None:
             known = procfs.stat(arrived.sender) if arrived.sender else None
             self._journal.write(

@@ -15,7 +15,7 @@ from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..conditions.process.hang import Watchfulness
-from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
+from ..facts import Danger, Exit, Finding, Sample, Stall, Verdict, as_json
 from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
 from . import danger, fence, scene
@@ -32,6 +32,7 @@ STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about t
 FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
 IMPORT_ROOM = 4 << 30  # beyond its budget a framework's import may take, to be measured
 IMPORT_SECONDS = 60.0
+CRASHED_NEAR = 0.85  # of the limit: a crash below it was not for want of memory
 UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
 
 
@@ -263,6 +264,19 @@ class Judge:
         if self._steward is None or not self._may_go_again:
             return None
         return self._steward.changes(self._subject.attempt)
+
+    def may_help(self, death: Verdict) -> bool:
+        """Whether it died in a step, and, where it only crashed, with its memory nearly used up."""
+        if death.where.phase not in ("train", "trace", "validation", "predict"):
+            return False
+        limit = self._scene.limit
+        crashed = death.cause in ("segfault", "abort")
+        return not crashed or (limit is not None and death.memory.peak_bytes >= CRASHED_NEAR * limit.bytes)
+
+    def end_the_rest(self) -> None:
+        """Before another attempt: nothing of this one may live on beside it."""
+        self._tree.discover()
+        danger.end(self._tree.pids)
 
     def forget_choice(self) -> None:
         if self._steward is not None:

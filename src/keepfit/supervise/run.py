@@ -27,7 +27,8 @@ from .link import Link
 from .options import RunOptions
 
 # Deaths after which a smaller micro-batch may help: for want of memory, or as libraries crash when refused some.
-RETRIED = frozenset({"memory_budget", "cgroup_oom", "host_oom", "allocation_failed", "segfault", "abort"})
+CRASHES = frozenset({"segfault", "abort"})
+RETRIED = frozenset({"memory_budget", "cgroup_oom", "host_oom", "allocation_failed"}) | CRASHES
 
 # What the judge does once the record is complete: (run, runs directory) -> text for the user.
 Verdict = Callable[[RunDirectory, RunOptions], str]
@@ -115,12 +116,16 @@ def _recorded(
             tails[name] = TailWriter(where)
     posture.become_subreaper()
     score = posture.shy_from_the_kernel()
+    placement = cgroup.placement()  # ours, before any fence makes us step aside
+    keyboard = stage.Input()
     again: dict[str, Any] = {}
     try:
         for attempt in itertools.count(1):
             boards.tails = tails
             try:
-                status, wanted = _attempt(options, environment, path, boards, record, verdict, score, attempt, again)
+                status, wanted = _attempt(
+                    options, environment, path, boards, record, verdict, score, attempt, again, placement, keyboard
+                )
             except launch.CannotLaunch:
                 if attempt == 1:
                     shutil.rmtree(record.run.path, ignore_errors=True)
@@ -128,6 +133,7 @@ def _recorded(
             if wanted is None:
                 return status
             again = wanted
+            keyboard.rewind()
             boards = stage.set_stage()
         raise AssertionError("unreachable")
     finally:
@@ -145,14 +151,17 @@ def _attempt(
     score: int | None,
     attempt: int,
     again: Mapping[str, Any],
+    placement: cgroup.Placement,
+    keyboard: stage.Input,
 ) -> tuple[int, dict[str, Any] | None]:
     """One attempt: (exit status, what the next attempt is to change or None)."""
     run = record.run
     pulse = _pulse(record)
-    argv, made, placement = options.argv, None, cgroup.placement()
+    argv, made = options.argv, None
     why_no_fence = ""
     if options.memory is not None:
-        made, why_no_fence = fence.build(run.id, options.memory, placement)
+        name = run.id if attempt == 1 else f"{run.id}-{attempt}"  # the old one may still be busy ending
+        made, why_no_fence = fence.build(name, options.memory, placement)
         prefix = fence.by_systemd(run.id, options.memory, environment) if made is None else None
         if prefix is not None:
             path, argv = prefix[0], (*prefix, *options.argv)
@@ -170,7 +179,7 @@ def _attempt(
             options, run, record.journal, before, theirs, pulse, made, boards, parent, others, again.get("at_most")
         )
 
-    judge = _fork_judge(options, record, boards, appoint, ours, theirs, verdict)
+    judge = _fork_judge(options, record, boards, appoint, ours, theirs, verdict, keyboard.can_be_read_again)
     theirs.close()
     carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
     trainee = launch.trainee_environment(environment, str(run.path), pulse.address if pulse else None)
@@ -182,7 +191,10 @@ def _attempt(
             made.remove()
         raise
     status = carrier.carry()
-    if not carrier.judged:  # the judge died: its last duty falls to us
+    ours.close()
+    if pulse is not None:
+        pulse.close()
+    if not carrier.judged or carrier.called_off:  # the judge died, or reckoned with another attempt
         with contextlib.suppress(Exception):
             if text := verdict(run, options):
                 carrier.say(text)
@@ -240,6 +252,7 @@ def _fork_judge(
     ours: Link,
     theirs: Link,
     verdict: Verdict,
+    may_go_again: bool,
 ) -> int | None:
     parent = os.getpid()
     try:
@@ -262,7 +275,7 @@ def _fork_judge(
         if subject is not None:
             judge = appoint(parent)
             judge.run(subject)
-            if not _goes_again(judge, record, subject, theirs):
+            if not may_go_again or not _goes_again(judge, record, subject, theirs):
                 judge.say(verdict(record.run, options), verdict=True)
                 record.journal.write("end")
             theirs.send(done=True)
@@ -281,7 +294,10 @@ def _goes_again(judge: Judge, record: Record, subject: Subject, link: Link) -> b
     death = conclude.revisit(record.run)
     if death.outcome != "died" or death.cause not in RETRIED:
         return False
+    if not judge.may_help(death):
+        return False
     judge.forget_choice()
+    judge.end_the_rest()
     at_most, changed = wanted
     judge.say(f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again, with {changed}")
     link.send(again={"at_most": at_most, "changed": changed})

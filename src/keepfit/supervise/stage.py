@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import stat
 from dataclasses import dataclass, field
 
 from ..blackbox.tail import TailWriter
@@ -32,6 +34,26 @@ class Stage:
     def restore_terminal(self) -> None:
         if self.raw is not None:
             self.raw.restore()
+
+
+class Input:
+    """What the command reads from: can a second attempt read it from the start?"""
+
+    def __init__(self) -> None:
+        self._offset: int | None = None
+        mode = os.fstat(0).st_mode
+        if stat.S_ISREG(mode):
+            self._offset = os.lseek(0, 0, os.SEEK_CUR)
+            self.can_be_read_again = True
+        elif stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            # Whoever pipes data in has begun by now; an empty pipe is one that nobody writes to.
+            self.can_be_read_again = not select.select([0], [], [], 0)[0]
+        else:
+            self.can_be_read_again = True  # a terminal, or nothing at all
+
+    def rewind(self) -> None:
+        if self._offset is not None:
+            os.lseek(0, self._offset, os.SEEK_SET)
 
 
 def fill_standard_descriptors() -> None:

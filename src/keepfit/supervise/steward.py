@@ -64,7 +64,10 @@ class Steward:
         self._at_most = dict(at_most or {})  # rows, by step: what an earlier attempt taught
         self._cases: dict[str, Case] = {}
         self._told: set[str] = set()
-        self._wished: tuple[int, int] | None = None  # (steps, use) when a smaller micro-batch was wanted
+        self._asker: object = None  # the process that asks
+        self._waiting = False  # a smaller micro-batch was wanted, and is not in use yet
+        self._wished: tuple[int, int] | None = None  # (steps, use) when it came into use
+        self._steps = 0
         self._use = 0
         self._others = 0
         pulse.order(limit)
@@ -84,6 +87,11 @@ class Steward:
 
     def _answer(self, letter: Mapping[str, Any]) -> dict[str, Any]:
         asked = str(letter.get("ask"))
+        if letter.get("pid") != self._asker:  # another process of the run: nothing that was found out is about it
+            self._asker = letter.get("pid")
+            self._cases.clear()
+            self._wished, self._waiting = None, False
+            self._pulse.order(self._limit)
         if asked == "batch":
             return self._batch(letter)
         case = self._cases.get(str(letter.get("step")))
@@ -99,6 +107,8 @@ class Steward:
             return self._splitting(case, letter)
         if asked == "verified":
             return self._verified(case, letter)
+        if asked == "heeded":
+            return self._heeded()
         if asked == "exhausted":
             return self._exhausted(case, letter)
         return {}
@@ -191,6 +201,7 @@ class Steward:
             self._write(case.facts)
         if rows >= case.facts.batch:
             return {}
+        self._heeded()
         self._report({"kind": "splitting", "parts": case.facts.parts, "source": self._source, **as_json(case.facts)})
         for note in letter.get("notes") or ():
             self._report(note)
@@ -207,7 +218,7 @@ class Steward:
             if case.facts.how == "measured":
                 above = case.line.base - case.facts.in_use
                 choices.remember(self._runs, case.facts.key, time.time(), {"above": above, "slope": case.line.slope})
-        if self._wished is not None:
+        if self._waiting or self._wished is not None:
             chosen = min(chosen, case.facts.rows)
         self._journal.write("verified", step=case.facts.step, chosen=chosen, **as_json(seen))
         if chosen != case.facts.rows:
@@ -230,24 +241,33 @@ class Steward:
         case = self._cases.get("train")
         if case is None or beat is None or beat.phase != "train" or case.refused or case.trying:
             return None
+        self._steps = beat.steps
+        high = sample.use > micro_batch.CLIMBING * self._limit
         if self._wished is None:
-            if sample.use > micro_batch.CLIMBING * self._limit and case.facts.rows > 1 and beat.steps > 0:
-                self._wish(case, beat, sample.use)
+            if high and not self._waiting and case.facts.rows > 1 and beat.steps > 0:
+                self._wish(case, sample.use)
             return None
         steps, use = self._wished
         if beat.steps < steps + SETTLE:
             return None
-        if sample.use <= use + GROWTH * self._limit:
-            self._wished = None if sample.use <= micro_batch.CLIMBING * self._limit else (beat.steps, sample.use)
+        if not high:
+            self._wished = None  # it came down: the next climb is a new one
             return None
         self._wished = (beat.steps, sample.use)
-        if not may_restart or self.next_rows(sample.use) is None:
+        climbs = sample.use > use + GROWTH * self._limit
+        if not climbs or not may_restart or self.next_rows(sample.use) is None:
             return None
         return Danger(sample.time, self._limit, sample.use, self._source, "planned")
 
-    def _wish(self, case: Case, beat: Beat, use: int) -> None:
+    def _heeded(self) -> dict[str, Any]:
+        """The smaller micro-batch is in use: from now on use has to level off."""
+        if self._waiting:
+            self._waiting, self._wished = False, (self._steps, self._use)
+        return {}
+
+    def _wish(self, case: Case, use: int) -> None:
         rows = max(1, case.facts.rows // 2)
-        self._wished = (beat.steps, use)
+        self._waiting = True
         self._pulse.order(self._limit, rows)
         self._journal.write("wish", step="train", rows=rows, use=use)
         self._report({"kind": "climbing", "rows": rows, "use": use, "limit": self._limit})

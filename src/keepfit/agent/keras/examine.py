@@ -15,6 +15,7 @@ from . import terms
 
 ROWS = 5  # of the first batch, cut after the second
 CUT = 2
+MANY = 256  # rows for a loss that has to be looked at closer
 TOLERANCE = 1e-3  # relative: what another order of summation does to float32, with room
 
 
@@ -50,13 +51,21 @@ def examine(model, data, step, source):
     # Rows spread over the batch: neighbours may be alike (sorted data), and then hide a coupling.
     few = _gathered(data, rows)
     cut = max(1, min(CUT, rows - 2))
-    training = step == "train" and not _draws_or_normalises(model, source)
-    whole = _Pass(model, few, step, training, source)
-    pieces = [_Pass(model, parts.cut(few, *bounds), step, training, source) for bounds in ((0, cut), (cut, rows - cut))]
+    training = step == "train" and not _normalised(model, source) and all(map(_can_be_quieted, _drawing(model)))
+    with _Quiet(_drawing(model)):
+        whole = _Pass(model, few, step, training, source)
+        bounds = ((0, cut), (cut, rows - cut))
+        pieces = [_Pass(model, parts.cut(few, *each), step, training, source) for each in bounds]
     found = _compare(whole, pieces, step)
+    if found.refusal:
+        return found
+    if step == "train" and not training and len(_Pass(model, few, step, True, source).added) != len(whole.added):
+        return refuse("coupled", "layers add other losses while training, and what these are cannot be told")
+    if whole.own is not None or any(told is None for told, _ in whole.counts):
+        found = _look_closer(model, data, step, training, source, found)
     if not found.refusal:
         found.notes = _notes(model, step, source)
-        found.gathers = step != "predict" and _needs_whole_predictions(model, source)
+        found.gathers = step != "predict" and _needs_whole_predictions(model, found, source)
     return found
 
 
@@ -102,20 +111,45 @@ def _gathered(data, rows):
     return tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), data)
 
 
-def _draws_or_normalises(model, source):
-    return bool(_seeded(model)) or bool(_normalised(model, source))
+RATES = ("rate", "dropout", "recurrent_dropout")
 
 
-def _seeded(model):
+def _drawing(model):
     """Layers that draw random numbers while training (recurrent cells have a generator, and may not use it)."""
     return [
-        layer.name for layer in model._flatten_layers() if getattr(layer, "_seed_generators", ()) and any(_rates(layer))
+        layer
+        for layer in model._flatten_layers()
+        if getattr(layer, "_seed_generators", ()) and any(_rates(layer).values() or [True])
     ]
 
 
 def _rates(layer):
-    rates = [getattr(layer, name) for name in ("rate", "dropout", "recurrent_dropout") if hasattr(layer, name)]
-    return rates or [True]
+    return {name: getattr(layer, name) for name in RATES if isinstance(getattr(layer, name, None), (int, float))}
+
+
+def _can_be_quieted(layer):
+    return bool(_rates(layer))
+
+
+class _Quiet:
+    """While it is open, dropout drops nothing: so that a whole and its parts can be compared."""
+
+    def __init__(self, layers):
+        self._kept = [(layer, _rates(layer)) for layer in layers]
+
+    def __enter__(self):
+        for layer, rates in self._kept:
+            for name in rates:
+                object.__setattr__(layer, name, 0.0)
+
+    def __exit__(self, *_):
+        for layer, rates in self._kept:
+            for name, rate in rates.items():
+                object.__setattr__(layer, name, rate)
+
+
+def _seeded(model):
+    return [layer.name for layer in _drawing(model)]
 
 
 def _normalised(model, source):
@@ -134,17 +168,21 @@ def _notes(model, step, source):
     return notes
 
 
-def _needs_whole_predictions(model, source):
-    """Whether some metric is not known to add up over parts: one that is not Keras' own."""
+def _needs_whole_predictions(model, found, source):
+    """Whether some metric is not known to add up over parts: one that is not Keras' own, or not by samples."""
     base = import_module(source + "trainers.trainer").Trainer
     if type(model).compute_metrics is not base.compute_metrics:
         return True
     metrics = model._compile_metrics.metrics if model._compile_metrics is not None else []
+    if metrics and any(not shape for _, shape in found.outputs):
+        return True  # predictions without a last axis: Keras' functions average over the batch instead
     return not all(_is_keras_own(metric) for metric in metrics)
 
 
 def _is_keras_own(metric):
     function = getattr(metric, "_fn", None)
+    if hasattr(function, "reduction"):  # a loss object: one number a call
+        return False
     homes = [type(metric).__module__, *([getattr(function, "__module__", "") or ""] if function else [])]
     return all(home.split(".")[0] == "keras" for home in homes)
 
@@ -152,34 +190,46 @@ def _is_keras_own(metric):
 # --- what the numbers tell ----------------------------------------------------------------------------
 
 
-class _Pass:
-    """One eager forward pass: its rows, predictions, and the terms of its loss."""
+class _Loss:
+    """The terms of a loss on some rows, given the predictions for them."""
 
-    def __init__(self, model, data, step, training, source):
+    def __init__(self, model, data, y_pred, training, source):
         utils = import_module(source + "trainers.data_adapters.data_adapter_utils")
-        self._backend = import_module(source + "backend")
         x, y, sample_weight = utils.unpack_x_y_sample_weight(data)
         self.rows = int(parts.rows_of(data))
-        self.y_pred = model(x, training=training) if model._call_has_training_arg else model(x)
-        self.flat = tf().nest.flatten(self.y_pred)
-        self.values, self.counts, self.added, self.own = [], [], [], None
-        if step == "predict":
-            return
+        self.values, self.counts, self.own = [], [], None
         base = import_module(source + "trainers.trainer").Trainer
         if type(model).compute_loss is not base.compute_loss:
             self.own = _number(
-                model._compute_loss(x=x, y=y, y_pred=self.y_pred, sample_weight=sample_weight, training=training)
+                model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
             )
             return
         with terms.Tally(model, lambda index, told, dtype: tf().cast(1.0, dtype)) as tally:
             if model._compile_loss is not None:
-                model._compile_loss(y, self.y_pred, sample_weight)
+                model._compile_loss(y, y_pred, sample_weight)
         self.values = [_number(value) for value in tally.values]
         self.counts = [(kind, None if count is None else _number(count)) for kind, count in map(_or_none, tally.counts)]
-        self.added = [_number(model._aggregate_additional_loss(loss)) for loss in terms.regularisation(model)[0]]
+
+
+class _Pass(_Loss):
+    """One eager forward pass: its rows, predictions, and the terms of its loss."""
+
+    def __init__(self, model, data, step, training, source):
+        utils = import_module(source + "trainers.data_adapters.data_adapter_utils")
+        self.backend = import_module(source + "backend")
+        x, _, _ = utils.unpack_x_y_sample_weight(data)
+        self.y_pred = model(x, training=training) if model._call_has_training_arg else model(x)
+        self.flat = tf().nest.flatten(self.y_pred)
+        self.rows = int(parts.rows_of(data))
+        self.values, self.counts, self.added, self.own = [], [], [], None
+        if step == "predict":
+            return
+        super().__init__(model, data, self.y_pred, training, source)
+        if self.own is None:
+            self.added = [_number(model._aggregate_additional_loss(loss)) for loss in terms.regularisation(model)[0]]
 
     def mask(self, place):
-        return self._backend.get_keras_mask(self.flat[place])
+        return self.backend.get_keras_mask(self.flat[place])
 
 
 def _or_none(told):
@@ -201,10 +251,11 @@ def _compare(whole, pieces, step):
         joined = tf().concat([piece.flat[place] for piece in pieces], 0)
         if not _alike(leaf, joined):
             return refuse("coupled", "the model's predictions for a sample depend on the other samples of its batch")
-    found.outputs = [(leaf.dtype, list(leaf.shape[1:])) for leaf in whole.flat if isinstance(leaf, tf().Tensor)]
+    # Only the rank is kept of a row: the next batch may be padded to another length.
+    found.outputs = [_row(leaf) for leaf in whole.flat if isinstance(leaf, tf().Tensor)]
     for place in range(len(whole.flat)):
         if (mask := whole.mask(place)) is not None:
-            found.masks[place] = (mask.dtype, list(mask.shape[1:]))
+            found.masks[place] = _row(mask)
     rows = [piece.rows for piece in pieces]
     if whole.own is not None:
         found.own_loss = _kind(whole.own, [piece.own for piece in pieces], rows)
@@ -216,6 +267,42 @@ def _compare(whole, pieces, step):
     if terms.COUPLED in (*found.kinds, *found.added, found.own_loss):
         what = "the loss" if terms.COUPLED in (*found.kinds, found.own_loss) else "a loss that a layer adds"
         return refuse("coupled", f"{what} over the whole batch is neither the sum nor the mean over its parts")
+    return found
+
+
+def _row(tensor):
+    return tensor.dtype, [None] * max(0, tensor.shape.rank - 1)
+
+
+def _look_closer(model, data, step, training, source, found):
+    """A loss that Keras does not reduce itself is judged by many rows: what it divides by may be rare.
+
+    Predictions are made a few rows at a time, as they would be in parts; then only the loss is computed on
+    all of them, whole and in two parts.
+    """
+    rows = min(MANY, int(parts.rows_of(data)))
+    many = _gathered(data, rows)
+    with _Quiet(_drawing(model)):
+        pieces = [_Pass(model, parts.cut(many, at, min(ROWS, rows - at)), "predict", training, source)
+                  for at in range(0, rows, ROWS)]  # fmt: skip
+    flat = [tf().concat(leaves, 0) for leaves in zip(*(piece.flat for piece in pieces))]
+    masks = {place: tf().concat([piece.mask(place) for piece in pieces], 0) for place in found.masks}
+    cut = max(1, rows // 3)
+
+    def loss(begin, size):
+        leaves = [leaf[begin : begin + size] for leaf in flat]
+        for place, mask in masks.items():
+            pieces[0].backend.set_keras_mask(leaves[place], mask[begin : begin + size])
+        y_pred = tf().nest.pack_sequence_as(pieces[0].y_pred, leaves)
+        return _Loss(model, parts.cut(many, begin, size), y_pred, training, source)
+
+    whole, halves = loss(0, rows), [loss(0, cut), loss(cut, rows - cut)]
+    if found.own_loss is not None:
+        found.own_loss = _kind(whole.own, [half.own for half in halves], [cut, rows - cut])
+    for index, value in enumerate(whole.values):
+        found.kinds[index] = _kind_of_loss(index, value, whole, halves, [cut, rows - cut])
+    if terms.COUPLED in (*found.kinds, found.own_loss):
+        return refuse("coupled", "the loss over the whole batch is neither the sum nor the mean over its parts")
     return found
 
 
@@ -247,8 +334,11 @@ def _close(a, b):
 def _alike(a, b):
     if not a.dtype.is_floating:
         return bool(tf().reduce_all(tf().equal(a, b)))
-    a, b = tf().cast(a, tf().float32), tf().cast(b, tf().float32)
-    scale = tf().maximum(tf().reduce_max(tf().abs(a)), 1e-6)
-    difference = tf().reduce_max(tf().abs(a - b))
+    finite = tf().math.is_finite(a)
+    if not bool(tf().reduce_all(tf().equal(finite, tf().math.is_finite(b)))):
+        return False
     # Half precision rounds differently for other shapes.
-    return bool(difference <= 1e-2 * scale) or not bool(tf().reduce_all(tf().math.is_finite(a)))
+    tolerance = TOLERANCE if a.dtype in (tf().float32, tf().float64) else 2e-2
+    a, b = (tf().where(finite, tf().cast(t, tf().float32), 0.0) for t in (a, b))
+    scale = tf().maximum(tf().reduce_max(tf().abs(a)), 1e-6)
+    return bool(tf().reduce_max(tf().abs(a - b)) <= tolerance * scale)

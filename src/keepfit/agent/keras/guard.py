@@ -13,11 +13,11 @@ import weakref
 from functools import wraps
 from importlib import import_module
 
-from ..peak import Peak, anonymous, give_back, keep_giving_back
+from ..peak import Peak, anonymous, give_back, keep_giving_back, stop_giving_back
 from ..tensorflow import liveness, parts
 from ..tensorflow.parts import tf
 from . import examine, micro, terms
-from .held import HeldBatches, HeldList
+from .held import HeldBatches, HeldList, NothingHeld
 from .retry import Retrying
 
 STEPS = ("train", "test", "predict")
@@ -30,6 +30,7 @@ def install(source, heart, missing):
     for step in STEPS:
         _wrap(trainer, f"{step}_step", guard.stepping(step), missing)
         _wrap(trainer, f"make_{step}_function", guard.making(step), missing)
+    _wrap(import_module(source + "trainers.trainer").Trainer, "compile", guard.compiling, missing)
     optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
     _wrap(optimizer, "apply_gradients", guard.applying, missing)
     heart.at_ease.append(guard.heed)
@@ -128,6 +129,7 @@ class Guard:
         split = self.split_of(model, "train")
         if split is not None:
             split.micro.assign(wish)
+            self.counsel.ask("heeded", step="train", rows=wish)
         else:
             model.train_function = FirstCall(self, model, "train", model.train_function, forced=wish)
 
@@ -135,7 +137,7 @@ class Guard:
 
     def split_of(self, model, step):
         split = self._splits.get(model)
-        return split if split is not None and step in split.steps else None
+        return split if split is not None and step in split.examined else None
 
     def _watch(self, model, step):
         if step == "train":
@@ -143,7 +145,9 @@ class Guard:
         if not self.heart.alive or not self.counsel.limit or self._settled(model, step):
             return
         name = f"{step}_function"
-        setattr(model, name, FirstCall(self, model, step, getattr(model, name)))
+        trained = self.split_of(model, "train")  # what is cheaper than training is split as it is
+        forced = int(trained.micro.numpy()) if trained is not None and step != "train" else 0
+        setattr(model, name, FirstCall(self, model, step, getattr(model, name), forced))
 
     def _look_again(self, model, step):
         """`fit` once more: with a larger batch than was decided on, or after another model trained."""
@@ -174,15 +178,24 @@ class Guard:
     def begin_split(self, model, step, examined, kinds):
         split = self._splits.get(model)
         if split is None:
-            split = self._splits[model] = micro.Split(model, examined, self.source)
-        split.gradient_kinds = kinds
-        split.steps.add(step)
-        for other in ("test", "predict") if step == "train" else ():  # cheaper than training, and split with it
-            possible = other != "predict" or examined.predictable
-            if possible and not examine.has_own(model, other, self.source):
-                split.steps.add(other)
+            split = self._splits[model] = micro.Split(model, self.source)
+        if step == "train":
+            split.gradient_kinds = kinds
+        split.examined[step] = examined
+        if step == "train":  # the others are made anew, and split with it
+            for other in ("test", "predict"):
                 setattr(model, f"{other}_function", None)
         return split
+
+    def compiling(self, original):
+        """Around `compile`: another loss, other weights to train; nothing that was found out holds any more."""
+
+        def compile(model, *args, **kwargs):
+            for known in (self._splits, self._decided, self.gradients):
+                known.pop(model, None)
+            return original(model, *args, **kwargs)
+
+        return compile
 
     def end_split(self, model):
         self._splits.pop(model, None)
@@ -197,38 +210,44 @@ class FirstCall:
         self._step = step
         self._function = function
         self._forced = forced
+        self._final = None  # the function decided on
 
     def __call__(self, argument):
+        if self._final is not None:  # the user has a wrapper of his own around us, and goes on calling
+            return self._final(argument)
         model, step = self._model(), self._step
-        name = f"{step}_function"
         rows = self._guard.heart.batch_size if step == "train" else 0
         steps = model.steps_per_execution
         held = HeldList(argument) if step == "predict" else HeldBatches(argument, steps, rows)
         decision = Decision(self._guard, model, step, self._function, held)
-        setattr(model, name, self._function)
         self._function = None  # so that the decision can let it go
+        name = f"{step}_function"
+        stands = getattr(model, name)
         try:
             function = decision.forced(self._forced) if self._forced else decision.take()
         except Exception as error:  # whatever fails in keepfit, the training goes on as Keras would have it
             self._guard.end_split(model)
-            self._guard.heart.failed(f"guard.{step}", error)
+            if not isinstance(error, NothingHeld):
+                self._guard.heart.failed(f"guard.{step}", error)
             function = decision.plain()
-        setattr(model, name, function)
-        if accelerated() or self._guard.split_of(model, step) is None:
-            return self._run(model, name, function, held)
-        return self._first_split_step(model, function, held)
-
-    def _run(self, model, name, function, held):
-        if self._step == "train" and accelerated():
+        if step == "train" and accelerated():
             function = Retrying(self._guard, model, function)
-            setattr(model, name, function)
-        return function(held.handed_on())
+        self._final = function
+        setattr(model, name, function if stands is self else stands)
+        if accelerated() or self._guard.split_of(model, step) is None:
+            result = function(held.handed_on())
+        else:
+            result = self._first_split_step(model, function, held)
+        held.surface()
+        return result
 
     def _first_split_step(self, model, function, held):
         """The first real step is also the proof of the choice."""
         give_back()
         peak, began = Peak(), time.monotonic()
         result = function(held.handed_on())
+        heart = self._guard.heart
+        heart.slowest = max(heart.slowest, time.monotonic() - began)  # many parts take their time: no hang
         split = self._guard.split_of(model, self._step)
         if self._step == "train" and split is not None and not self._forced:
             tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
@@ -269,10 +288,10 @@ class Decision:
         function = None
         while answer is not None and answer.get("do") in ("try", "split"):
             if self._examined is None:
-                if not self._can_split():
-                    break
                 if estimate is not None and anonymous() + estimate["whole"] > guard.counsel.limit:
                     self._let_go()
+                if not self._can_split():
+                    break
                 function = self._split_function()
             wanted = int(answer["rows"])
             if answer["do"] == "split":
@@ -283,6 +302,7 @@ class Decision:
             answer = guard.counsel.ask("tried", step=step, **self._trial(function, wanted))
         guard.end_split(model)
         guard.decided(model, step, rows)
+        stop_giving_back()
         return self.plain()
 
     def _on_a_device(self):
@@ -301,7 +321,8 @@ class Decision:
     def forced(self, rows):
         """Between two steps the supervisor wants parts, whatever was decided before."""
         guard, model, step = self._guard, self._model, self._step
-        self._estimate()
+        if step == "train":
+            self._estimate()
         if not self._can_split():
             return self._function
         function = self._split_function()
@@ -354,7 +375,7 @@ class Decision:
         if graph is None:
             return None
         if self._step == "train":
-            kinds = guard.gradients[model]
+            kinds = guard.gradients.get(model, {})
             self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
         rows = self._held.rows()
         return liveness.estimate(graph, graphs, rows)
@@ -365,7 +386,10 @@ class Decision:
         if not accelerated():
             keep_giving_back()
         getattr(model, f"make_{step}_function")(force=True)
-        return getattr(model, f"{step}_function")
+        function = getattr(model, f"{step}_function")
+        if not model.run_eagerly:
+            self._held.trace(function)  # what cannot be traced fails here, where the whole batch is still an answer
+        return function
 
     def _trial(self, function, rows):
         """A micro-batch and the next, measured; nothing of them remains."""

@@ -4,6 +4,10 @@ from ..tensorflow import parts
 from ..tensorflow.parts import tf
 
 
+class NothingHeld(Exception):
+    """The data ended, or failed, before its first batch."""
+
+
 class HeldBatches:
     """The next batches of an iterator: TensorFlow's own, or (train_on_batch) any Python one.
 
@@ -16,7 +20,7 @@ class HeldBatches:
         self._wanted = count
         self._rows = rows
         self._batches = None
-        self._ended = None  # what the iterator raised when it ended
+        self._ended = None  # what the iterator raised, at its end or in the middle
 
     @property
     def count(self):
@@ -48,7 +52,7 @@ class HeldBatches:
         """The batches themselves; where there are none, as the iterator ended."""
         try:
             return self._taken()
-        except ValueError:
+        except NothingHeld:
             raise (self._ended or StopIteration()) from None
 
     def handed_on(self):
@@ -61,16 +65,22 @@ class HeldBatches:
         self._batches = None
         return iterator
 
+    def surface(self):
+        """After the held batches were computed: an error of the data's that came behind them."""
+        ended, self._ended = self._ended, None
+        if ended is not None and not isinstance(ended, (StopIteration, tf().errors.OutOfRangeError)):
+            raise ended
+
     def _taken(self):
         if self._batches is None:
             self._batches = []
             try:
                 for _ in range(self._wanted):
                     self._batches.append(next(self._iterator))
-            except (StopIteration, tf().errors.OutOfRangeError) as end:
+            except Exception as end:  # the end, or the user's own error: told where it would have been met
                 self._ended = end
         if not self._batches:
-            raise ValueError("the data is empty")
+            raise NothingHeld
         return self._batches
 
     def _replayed(self):
@@ -113,6 +123,9 @@ class HeldList:
 
     def handed_on(self):
         return self._batches
+
+    def surface(self):
+        return None
 
 
 def _shape(leaf):

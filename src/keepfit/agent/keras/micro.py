@@ -19,9 +19,8 @@ TRIAL_PARTS = 2  # one part alone does not show what the allocator keeps of it w
 class Split:
     """How one model's batches are split. Made once a model, read by its compiled steps."""
 
-    def __init__(self, model, examined, source):
-        self.examined = examined
-        self.steps = set()  # which of train, test, predict
+    def __init__(self, model, source):
+        self.examined = {}  # by step: train, test, predict; only these are split
         self.traces = 0  # how often its training step was traced (or run, where it is eager)
         self.gradient_kinds = None  # of every trainable weight; None: not known before the first (eager) part
         self.compiled_parts = False  # the user asked for XLA: each part is compiled, the loop around them is not
@@ -121,15 +120,16 @@ def _weighed(total, value, share):
 
 def train_step(model, split, data):
     weights = model.trainable_weights
+    examined = split.examined["train"]
     split.traces += 1
 
     def gradients_too(part, weigh, share):
         with tf().GradientTape() as tape:
-            loss, values, y_pred = _forward(model, split, part, weigh, share, training=True)
+            loss, values, y_pred = _forward(model, split, examined, part, weigh, share, training=True)
             scaled = loss if model.optimizer is None else model.optimizer.scale_loss(loss)
-        return loss, values, _kept(split, y_pred), tape.gradient(scaled, weights) if weights else []
+        return loss, values, _kept(split, examined, y_pred), tape.gradient(scaled, weights) if weights else []
 
-    rows, loss, values, outputs, summed = _over_parts(model, split, data, gradients_too, training=True)
+    rows, loss, values, outputs, summed = _over_parts(model, split, examined, data, gradients_too, training=True)
 
     def finish():
         _track(model, split, data, rows, loss, values)
@@ -138,20 +138,24 @@ def train_step(model, split, data):
             model.optimizer.apply_gradients(zip(gradients, weights))
 
     _unless_trial(split, finish)
-    return _results(model, split, data, rows, outputs)
+    return _results(model, split, examined, data, rows, outputs)
 
 
 def test_step(model, split, data):
-    def forward(part, weigh, share):
-        loss, values, y_pred = _forward(model, split, part, weigh, share, training=False)
-        return loss, values, _kept(split, y_pred), []
+    examined = split.examined["test"]
 
-    rows, loss, values, outputs, _ = _over_parts(model, split, data, forward, training=False)
+    def forward(part, weigh, share):
+        loss, values, y_pred = _forward(model, split, examined, part, weigh, share, training=False)
+        return loss, values, _kept(split, examined, y_pred), []
+
+    rows, loss, values, outputs, _ = _over_parts(model, split, examined, data, forward, training=False)
     _unless_trial(split, lambda: _track(model, split, data, rows, loss, values))
-    return _results(model, split, data, rows, outputs)
+    return _results(model, split, examined, data, rows, outputs)
 
 
 def predict_step(model, split, data):
+    examined = split.examined["predict"]
+
     def forward(part):
         return tf().nest.flatten(_called(model, split.keras.unpack(part)[0], training=False))
 
@@ -167,22 +171,22 @@ def predict_step(model, split, data):
         arrays = _written(arrays, index, forward(parts.cut(data, begin, size)))
         return arrays, split.state.add(state, before, parts.share(size, rows))
 
-    start = (_arrays(split.examined.outputs, count), split.state.nothing(before))
+    start = (_arrays(examined.outputs, count), split.state.nothing(before))
     outputs, state = parts.loop(count, body, start)
     split.state.settle(state, before, split.trial)
-    return tf().nest.pack_sequence_as(split.examined.structure, [array.concat() for array in outputs])
+    return tf().nest.pack_sequence_as(examined.structure, [array.concat() for array in outputs])
 
 
-def _over_parts(model, split, data, part_step, training):
+def _over_parts(model, split, examined, data, part_step, training):
     """The loop that training and testing share: (rows, loss, losses of the outputs, outputs, sums of gradients)."""
     rows = split.rows(parts.rows_of(data))
     count, bounds = parts.division(rows, split.micro)
-    totals = _whole_counts(model, split, data, count, bounds)
     before = split.state.before()
-    losses = len(split.examined.kinds)
+    totals = _whole_counts(model, split, examined, data, count, bounds, before)
+    losses = len(examined.kinds)
 
     def weigh(share):
-        return lambda index, told, dtype: tf().cast(_factor(split.examined.kinds, totals, index, told, share), dtype)
+        return lambda index, told, dtype: tf().cast(_factor(examined.kinds, totals, index, told, share), dtype)
 
     def one(part, share):
         return part_step(part, weigh(share), share)
@@ -212,17 +216,16 @@ def _over_parts(model, split, data, part_step, training):
         sums = None if known is None else parts.nothing(known, model.trainable_weights, count)
     zero = tf().constant(0.0)
     state = split.state.nothing(before)
-    arrays = _arrays([*split.examined.outputs, *split.examined.masks.values()], count) if split.examined.gathers else []
+    arrays = _arrays([*examined.outputs, *examined.masks.values()], count) if examined.gathers else []
     loss, values, state, arrays, sums = parts.loop(count, body, (zero, [zero] * losses, state, arrays, sums))
     split.state.settle(state, before, split.trial)
     return rows, loss, values, [array.concat() for array in arrays], sums
 
 
-def _forward(model, split, part, weigh, share, training):
+def _forward(model, split, examined, part, weigh, share, training):
     """One part's loss, each term with its weight in the whole batch; its metrics; its predictions."""
     x, y, sample_weight = split.keras.unpack(part)
     y_pred = _called(model, x, training)
-    examined = split.examined
     if examined.own_loss is not None:  # the user's compute_loss: one term, as a whole
         loss = model._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training)
         loss = loss * tf().cast(_plain_factor(examined.own_loss, share), loss.dtype)
@@ -233,6 +236,8 @@ def _forward(model, split, part, weigh, share, training):
             loss = compiled(y, y_pred, sample_weight) if compiled is not None else None
         values = tally.values
         added, of_weights = terms.regularisation(model)
+        if len(added) != len(examined.added):
+            raise ValueError(f"layers added {len(added)} losses; {len(examined.added)} were looked at")
         for term, kind in [*zip(added, examined.added), *((term, terms.ROWS) for term in of_weights)]:
             value = model._aggregate_additional_loss(term)
             value = value * tf().cast(_plain_factor(kind, share), value.dtype)
@@ -258,12 +263,12 @@ def _factor(kinds, totals, index, told, share):
     return _plain_factor(kind, share)
 
 
-def _whole_counts(model, split, data, count, bounds):
+def _whole_counts(model, split, examined, data, count, bounds, before):
     """For losses that are divided by what is valid in the *whole* batch: how much that is.
 
     Masks follow from the inputs: of this extra forward pass TensorFlow keeps only what they depend on.
     """
-    kinds = split.examined.kinds
+    kinds = examined.kinds
     if terms.VALID not in kinds:
         return None
 
@@ -277,6 +282,7 @@ def _whole_counts(model, split, data, count, bounds):
     counts = split.part(counts)
 
     def body(index, totals):
+        split.state.reset(before)  # a layer's own state must not see this pass
         found = counts(parts.cut(data, *bounds(index)))
         return [total + value for total, value in zip(totals, found)]
 
@@ -292,12 +298,11 @@ def _track(model, split, data, rows, loss, values):
         tracker.update_state(value, sample_weight=first.shape[0])
 
 
-def _results(model, split, data, rows, outputs):
-    if not split.examined.gathers:
+def _results(model, split, examined, data, rows, outputs):
+    if not examined.gathers:
         return model.get_metrics_result()
     # Metrics that are not known to add up get the whole batch's predictions, as Keras would give them.
     x, y, sample_weight = split.keras.unpack(parts.cut(data, 0, rows))
-    examined = split.examined
     predictions, masks = outputs[: len(examined.outputs)], outputs[len(examined.outputs) :]
     for place, mask in zip(examined.masks, masks):
         split.keras.set_mask(predictions[place], mask)
@@ -316,12 +321,12 @@ def _unless_trial(split, act):
 # --- predictions that are kept whole -----------------------------------------------------------------
 
 
-def _kept(split, y_pred):
+def _kept(split, examined, y_pred):
     """What of a part's predictions is to be kept: the leaves, then the masks some of them carry."""
-    if not split.examined.gathers:
+    if not examined.gathers:
         return []
     flat = tf().nest.flatten(y_pred)
-    return [*flat, *(split.keras.get_mask(flat[place]) for place in split.examined.masks)]
+    return [*flat, *(split.keras.get_mask(flat[place]) for place in examined.masks)]
 
 
 def _arrays(specs, count):
