@@ -380,3 +380,200 @@ def test_train_on_batch_is_split_too():
     results = [_with(trained, lambda t=trained: t.model.train_on_batch(x, y)) for trained in (split, alone)]
     assert split.counsel.told("splitting")
     assert float(results[0]) == pytest.approx(float(results[1]), rel=1e-5)
+
+
+# --- what a review found ------------------------------------------------------------------------------
+
+
+def same(case, rows=4, **options):
+    """Split and whole, after two epochs: their largest difference."""
+    whole, split = Trained(case), Trained(case, rows=rows, **options)
+    one, other = _with(whole, lambda: whole.fit()), _with(split, lambda: split.fit())
+    assert split.counsel.told("splitting"), split.counsel.asked
+    for name in ("weights", "history"):
+        difference, where = splitting.largest_difference(getattr(one, name), getattr(other, name))
+        assert difference < 5e-5, f"{name}: {where}"
+
+
+def test_a_loss_that_is_added_only_while_training_counts():
+    def case(rate=0.0):
+        keras = cases._keras()
+
+        class Balance(keras.layers.Layer):
+            def call(self, x, training=False):
+                if training:
+                    self.add_loss(0.5 * keras.ops.mean(keras.ops.square(x)))
+                return x
+
+        layers = keras.layers
+        return cases._fit(keras.Sequential([keras.Input((6,)), layers.Dense(5), Balance(), layers.Dense(3)]))
+
+    same(case)
+
+
+def test_a_training_only_loss_beside_statistics_is_not_guessed_at():
+    def case():
+        keras = cases._keras()
+
+        class Balance(keras.layers.Layer):
+            def call(self, x, training=False):
+                if training:
+                    self.add_loss(keras.ops.mean(keras.ops.square(x)))
+                return x
+
+        layers = keras.layers
+        model = keras.Sequential([keras.Input((6,)), layers.BatchNormalization(), Balance(), layers.Dense(3)])
+        return cases._fit(model)
+
+    trained = Trained(case, rows=4)
+    trained.fit()
+    assert [facts["kind"] for facts in trained.counsel.told("refused")] == ["coupled"]
+
+
+def test_compile_makes_everything_new():
+    """Freeze, fit, unfreeze, compile, fit: the standard script of transfer learning."""
+
+    def train(trained):
+        model = trained.model
+        model.layers[0].trainable = False
+        model.compile("sgd", cases._crossentropy())
+        trained.fit(1)
+        model.layers[0].trainable = True
+        model.compile("sgd", cases._crossentropy(), metrics=["accuracy"])
+        return trained.fit(1)
+
+    whole, split = Trained(cases.plain_sgd), Trained(cases.plain_sgd, rows=4)
+    one, other = _with(whole, lambda: train(whole)), _with(split, lambda: train(split))
+    assert len(split.counsel.told("splitting")) == 2
+    difference, where = splitting.largest_difference(one.weights, other.weights)
+    assert difference < 1e-5, where
+
+
+@pytest.mark.parametrize("first", ["predict", "evaluate"])
+def test_another_step_may_be_split_before_the_training(first):
+    whole, split = Trained(cases.dictionaries), Trained(cases.dictionaries, rows=4)
+    results = []
+    for trained in (whole, split):
+        trained.heart.counsel = trained.guard.counsel = trained.counsel
+        getattr(trained, first)()
+        results.append(trained.fit())
+    difference, where = splitting.largest_difference(results[0].weights, results[1].weights)
+    assert difference < 1e-5, where
+
+
+def test_sequences_of_other_lengths_may_follow():
+    def case():
+        import tensorflow as tf
+
+        keras = cases._keras()
+
+        def own(y_true, y_pred):
+            return keras.ops.max(y_pred)
+
+        layers = keras.layers
+        model = keras.Sequential([keras.Input((None, 2)), layers.LSTM(3, return_sequences=True), layers.Dense(1)])
+        model.compile("sgd", "mse", metrics=[own])
+
+        def generate():
+            for length in (4, 7, 3):
+                yield np.ones((8, length, 2), "float32"), np.zeros((8, length, 1), "float32")
+
+        signature = (tf.TensorSpec((None, None, 2)), tf.TensorSpec((None, None, 1)))
+        return model, {"x": tf.data.Dataset.from_generator(generate, output_signature=signature)}
+
+    same(case, rows=3)
+
+
+def test_an_error_in_the_data_stays_what_it_was():
+    def case():
+        import tensorflow as tf
+
+        model, _ = cases.plain_sgd()
+
+        def generate():
+            raise RuntimeError("file corrupt")
+            yield
+
+        signature = (tf.TensorSpec((None, 6)), tf.TensorSpec((None,), tf.int64))
+        return model, {"x": tf.data.Dataset.from_generator(generate, output_signature=signature)}
+
+    trained = Trained(case, rows=3)
+    with pytest.raises(Exception, match="file corrupt"):
+        trained.fit()
+    trained.heart.failures.clear()
+
+
+def test_a_loss_that_divides_by_what_is_rare_is_found_out():
+    def case():
+        keras = cases._keras()
+
+        def masked(y_true, y_pred):
+            valid = keras.ops.cast(keras.ops.not_equal(y_true, 0.0), "float32")
+            return keras.ops.sum(keras.ops.square(y_true - y_pred) * valid) / keras.ops.sum(valid)
+
+        x, _ = cases._table()
+        y = np.ones((ROWS, 3), "float32")
+        y[1] = 0  # not among the few rows that are looked at first
+        return cases._fit(cases._dense(), loss=masked, data=(x, y))
+
+    trained = Trained(case, rows=3)
+    trained.fit()
+    assert [facts["kind"] for facts in trained.counsel.told("refused")] == ["coupled"]
+
+
+def test_a_users_wrapper_around_the_function_stays():
+    calls = []
+
+    def case():
+        keras = cases._keras()
+
+        class Model(keras.Sequential):
+            def make_train_function(self, force=False):
+                if self.train_function is None or force:
+                    super().make_train_function(force)
+                    inner = self.train_function
+
+                    def counted(iterator):
+                        calls.append(1)
+                        return inner(iterator)
+
+                    self.train_function = counted
+
+        return cases._fit(Model([keras.Input((6,)), keras.layers.Dense(3)]))
+
+    trained = Trained(case)
+    trained.fit()
+    assert len(calls) == 6
+
+
+def test_metrics_that_are_one_number_a_call():
+    def case():
+        keras = cases._keras()
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+        x, _ = cases._table()
+        return cases._fit(model, loss="mse", data=(x, x[:, :1]), metrics=[keras.losses.MeanSquaredError()])
+
+    same(case)
+
+
+def test_counting_what_is_valid_does_not_touch_a_layers_state():
+    def case():
+        keras = cases._keras()
+
+        class Counting(keras.layers.Layer):
+            supports_masking = True
+
+            def build(self, shape):
+                self.calls = self.add_weight(shape=(), dtype="int32", trainable=False, initializer="zeros")
+
+            def call(self, x):
+                self.calls.assign_add(1)
+                return x
+
+        layers = keras.layers
+        model = keras.Sequential(
+            [keras.Input((7,), dtype="int32"), layers.Embedding(20, 5, mask_zero=True), Counting(), layers.Dense(3)]
+        )
+        return cases._fit(model, data=(cases._sentences(), cases._random().integers(0, 3, (ROWS, 7))))
+
+    same(case)

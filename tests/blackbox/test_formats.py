@@ -326,3 +326,15 @@ def test_a_letter_that_is_too_long_is_not_sent():
     memory = bytearray(wire.PULSE_SIZE)
     assert not wire.PULSE_ANSWER.post(memory, 1, {"text": "x" * 5000})
     assert wire.PULSE_ANSWER.read(memory) is None
+
+
+def test_the_next_process_of_a_run_is_not_given_the_last_ones_answer():
+    from keepfit.agent.counsel import Counsel
+
+    pulse = Pulse()
+    memory = pulse._memory
+    wire.PULSE_QUESTION.post(memory, 1, {"ask": "batch"})
+    assert pulse.question() == {"ask": "batch"}
+    pulse.answer(do="whole")
+    later = Counsel(memory)
+    assert later._sequence == 1  # its first question is number two, and answered by nobody yet

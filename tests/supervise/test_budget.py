@@ -133,3 +133,10 @@ def test_legacy_keras_is_recorded_and_says_that_it_is_not_split(tmp_path):
     assert outcome.status == 0, outcome.stderr
     assert [finding["code"] for finding in outcome.events("finding")] == ["KF126"]
     assert outcome.why()["attempts"][0]["last_step"] is not None
+
+
+def test_a_crash_with_memory_to_spare_is_not_tried_again(tmp_path):
+    outcome = stage.run(tmp_path, stage.victim("trains_and_aborts.py"), ["--memory", "2GiB"])
+    verdict = outcome.why()
+    assert verdict["cause"] == "abort" and len(verdict["attempts"]) == 1
+    assert outcome.stdout.count("trained") == 1
