@@ -71,7 +71,7 @@ def _picture(whole: list[tuple[float, int]], split: list[tuple[float, int]]) -> 
     labels = [
         text((WIDTH - 24, y(BUDGET) - 6), "limit 1 GiB: plain Python is killed here", "#c00", "end"),
         text((x(peak_at) + 6, y(peak) - 4), "batch 1024, whole", "#777"),
-        text((x(split[-1][0]) - 6, y(0.45 * GIB)), "batch 1024, in micro-batches: same results", "#06c", "end"),
+        text((x(split[-1][0]) - 6, y(0.12 * GIB)), "batch 1024, in micro-batches: same results", "#06c", "end"),
         text((LEFT - 40, TOP - 6), "GiB"),
     ]
     parts = [*grid, *ticks, limit, path(whole, "#999"), path(split, "#06c"), *labels]

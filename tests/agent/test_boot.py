@@ -134,3 +134,13 @@ def test_other_interpreters_run_undisturbed(runs, python):
     assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "True\n", "")
     modern = subprocess.run([python, "-c", "import sys; sys.exit(sys.version_info < (3, 8))"], check=False)
     assert len(ready(outcome)) == (1 if modern.returncode == 0 else 0)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("line", ["import tensorflow, keras", "import keras, tensorflow"])
+def test_keras_is_met_in_whatever_order(tmp_path, needs, line):
+    """TensorFlow looks for a keras while it is imported itself, and takes it later."""
+    needs("tensorflow")
+    outcome = stage.run(tmp_path, [sys.executable, "-c", line])
+    awake = {event["framework"] for event in outcome.events("agent") if event["state"] == "awake"}
+    assert awake == {"tensorflow", "keras"}

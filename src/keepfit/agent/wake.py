@@ -32,7 +32,8 @@ class _Finder:
     def __init__(self, journal: JournalWriter, pulse: str) -> None:
         self._journal = journal
         self._pulse = pulse
-        self._following: set[str] = set()
+        # Being looked for is not being imported: TensorFlow asks whether there is a keras long before it takes it.
+        self._executed: set[str] = set()
         self._heart = heart.Heart.silent()
         self._asked = False
         self._pid = os.getpid()
@@ -40,9 +41,8 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in FRAMEWORKS or name in self._following or os.getpid() != self._pid:
+        if name not in FRAMEWORKS or name in self._executed or os.getpid() != self._pid:
             return None
-        self._following.add(name)
         try:
             spec = self._find(name, path)
             if spec is not None:
@@ -71,6 +71,7 @@ class _Finder:
         beating = self._heart
 
         def exec_module(module: ModuleType) -> None:
+            self._executed.add(name)
             # Frameworks import each other: only the outermost import ends the phase.
             outermost = beating.phase != "import"
             before = beating.enter("import")

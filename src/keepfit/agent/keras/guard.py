@@ -59,6 +59,7 @@ class Guard:
         self.counsel = heart.counsel
         self._splits = weakref.WeakKeyDictionary()  # model -> Split
         self._decided = weakref.WeakKeyDictionary()  # model -> {step: rows that were decided on}
+        self.makers = {}  # Keras' own make_train_function and its kin, by step
         self.gradients = weakref.WeakKeyDictionary()  # model -> kinds of gradients, by id of their variable
         self._training = None  # weak reference to the model that trains now
         self._heeded = 0
@@ -101,7 +102,7 @@ class Guard:
                 self._watch(model, step)
                 return result
 
-            make.plainly = original
+            self.makers[step] = original
             return make
 
         return around
@@ -197,8 +198,12 @@ class Guard:
 
         return compile
 
-    def end_split(self, model):
-        self._splits.pop(model, None)
+    def end_split(self, model, step):
+        split = self._splits.get(model)
+        if split is not None:
+            split.examined.pop(step, None)
+            if not split.examined:
+                del self._splits[model]
 
 
 class FirstCall:
@@ -226,7 +231,7 @@ class FirstCall:
         try:
             function = decision.forced(self._forced) if self._forced else decision.take()
         except Exception as error:  # whatever fails in keepfit, the training goes on as Keras would have it
-            self._guard.end_split(model)
+            self._guard.end_split(model, step)
             if not isinstance(error, NothingHeld):
                 self._guard.heart.failed(f"guard.{step}", error)
             function = decision.plain()
@@ -300,9 +305,10 @@ class Decision:
                 guard.counsel.ask("splitting", step=step, rows=wanted, notes=self._examined.notes)
                 return function
             answer = guard.counsel.ask("tried", step=step, **self._trial(function, wanted))
-        guard.end_split(model)
+        guard.end_split(model, step)
         guard.decided(model, step, rows)
-        stop_giving_back()
+        if function is not None:
+            stop_giving_back()
         return self.plain()
 
     def _on_a_device(self):
@@ -333,9 +339,7 @@ class Decision:
     def plain(self):
         """Keras' own function, made once more where it was let go."""
         if self._function is None:
-            name = f"make_{self._step}_function"
-            make = getattr(type(self._model), name).plainly
-            make(self._model, force=True)
+            self._guard.makers[self._step](self._model, force=True)
             self._function = getattr(self._model, f"{self._step}_function")
         return self._function
 
