@@ -248,9 +248,9 @@ def test_a_users_error_stays_the_users():
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_device_that_runs_out_is_tried_again_with_less(monkeypatch, compiled):
     """A layer that fails as an allocator does, above six rows: same process, same batch, no lost step."""
-    from keepfit.agent.keras import guard
+    from keepfit.agent.tensorflow import device
 
-    monkeypatch.setattr(guard, "accelerated", lambda: True)
+    monkeypatch.setattr(device, "accelerated", lambda: True)
     failures = []
 
     def case(limit=6):
@@ -278,7 +278,7 @@ def test_a_device_that_runs_out_is_tried_again_with_less(monkeypatch, compiled):
     one = _with(trained, lambda: trained.fit())
     assert failures and trained.counsel.told("exhausted")
     assert int(trained.guard.split_of(trained.model, "train").micro.numpy()) <= 6
-    monkeypatch.setattr(guard, "accelerated", lambda: False)
+    monkeypatch.setattr(device, "accelerated", lambda: False)
     other = _with(whole, lambda: whole.fit())
     difference, where = splitting.largest_difference(other.weights, one.weights)
     assert difference < 1e-5, where

@@ -16,6 +16,7 @@ DOUBT = 2.0  # an estimate from the graph is trusted to this factor
 WHOLE = 0.85  # of the target: the whole batch is far from what was measured, and is taken only with room to spare
 FIRST_SHARE = 0.08  # of the room may go into the first trial, by the estimate
 SECOND_SHARE = 0.40  # and into the second
+FAR = 4  # times the largest trial: beyond that a line without an estimate beside it is a guess
 FASTER = 0.95  # a smaller micro-batch is taken if it needs at most this much of the time for a row
 CLIMBING = 0.96  # of the limit: beyond this the micro-batch is made smaller between two steps
 

@@ -428,17 +428,3 @@ class Judge:
                 os.write(2, text.encode(errors="backslashreplace") + b"\n")
             except OSError:
                 return  # nobody is reading any more
-
-
-def ignore_terminal_signals() -> None:
-    """In the judge: what the user types is for the command, not for us."""
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-        signal.SIGQUIT,
-        signal.SIGTTOU,
-        signal.SIGTSTP,
-    ):
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())

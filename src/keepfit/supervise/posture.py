@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 
 _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
 
@@ -50,3 +51,17 @@ def shy_from_the_kernel() -> int | None:
         return before
     except (OSError, ValueError):
         return None  # not allowed: an ordinary user may only raise it
+
+
+def ignore_terminal_signals() -> None:
+    """In the judge: what the user types is for the command, not for us."""
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGTTOU,
+        signal.SIGTSTP,
+    ):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

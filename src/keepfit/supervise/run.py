@@ -22,7 +22,7 @@ from ..blackbox.rundir import RunDirectory
 from ..blackbox.tail import TailWriter
 from ..machine import cgroup, procfs
 from . import conclude, fence, front, launch, posture, scene, stage
-from .judge import Judge, Subject, ignore_terminal_signals
+from .judge import Judge, Subject
 from .link import Link
 from .options import RunOptions
 
@@ -218,7 +218,7 @@ def _post_keeper(made: fence.Fence) -> int | None:
     try:
         os.setsid()
         posture.be_called("keepfit-keeper")
-        ignore_terminal_signals()
+        posture.ignore_terminal_signals()
         os.dup2(watched, 3)
         os.closerange(4, 4096)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -267,7 +267,7 @@ def _fork_judge(
         os.setsid()
         posture.be_called("keepfit-judge")
         posture.step_aside()
-        ignore_terminal_signals()
+        posture.ignore_terminal_signals()
         # The command's ends of the pipes must not stay open here, or their end would never be seen.
         for fd in boards.ours_to_close:
             os.close(fd)

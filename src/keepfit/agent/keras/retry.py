@@ -5,6 +5,7 @@ supervisor prevents, or starts again.
 """
 
 from ..tensorflow.parts import tf
+from .decision import Unchanged
 from .held import HeldBatches
 
 
@@ -38,8 +39,6 @@ class Retrying:
         return result
 
     def _one(self, batch):
-        from .guard import Unchanged
-
         while True:
             state = Unchanged(self._model)
             state.__enter__()

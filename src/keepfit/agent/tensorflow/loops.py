@@ -9,7 +9,7 @@ import time
 from importlib import import_module
 
 from ..peak import Peak, anonymous, keep_giving_back
-from . import liveness, parts
+from . import device, liveness, parts
 from .accumulate import MICRO_BATCH
 from .parts import tf
 
@@ -142,8 +142,7 @@ def guard(heart, step):
                 try:
                     return step(*batch, **options)
                 except tf().errors.OpError as error:
-                    on_device = bool(tf().config.list_logical_devices("GPU"))
-                    if not on_device or not is_exhaustion(error) or not pacer.budget.exhausted():
+                    if not device.accelerated() or not is_exhaustion(error) or not pacer.budget.exhausted():
                         raise
         finally:
             pacer.after()
