@@ -56,6 +56,8 @@ class Pulse:
 
     def question(self) -> dict[str, Any] | None:
         """A question of the agent's that was not seen yet."""
+        if wire.PULSE_QUESTION.sequence(self._memory) == self._asked:
+            return None
         found = wire.PULSE_QUESTION.read(self._memory)
         if found is None or found[0] == self._asked:
             return None

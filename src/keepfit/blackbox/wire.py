@@ -115,6 +115,11 @@ class Letterbox:
         memory[self.offset : start] = self._HEAD.pack(sequence, len(text), zlib.crc32(text))
         return True
 
+    def sequence(self, memory: Any) -> int:
+        """The number of the letter that lies there, without opening it."""
+        number: int = self._HEAD.unpack_from(memory, self.offset)[0]
+        return number
+
     def read(self, memory: Any) -> tuple[int, dict[str, Any]] | None:
         """(sequence, letter), or None where there is none, or a torn one."""
         sequence, length, crc = self._HEAD.unpack_from(memory, self.offset)
