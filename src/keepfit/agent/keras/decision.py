@@ -62,7 +62,7 @@ class Decision:
         """The device's memory is its own affair: nothing is decided before it runs out.
 
         But a step that XLA does not compile may apply some gradients before it fails on others. Its parts
-        (one, for now) are summed first and applied last, so that it can be tried again.
+        (a single one at first) are summed first and applied last, so that it can be tried again.
         """
         guard, model, step = self._guard, self._model, self._step
         facts = {"key": "", "in_use": anonymous(), "model": self._sizes(), "device": "gpu"}
