@@ -371,3 +371,20 @@ def test_evidence_always_says_something():
         found = verdict(case)
         assert found.evidence and all(item.says for item in found.evidence)
         assert found.where.pid == PID or found.where.process == "child"
+
+
+def test_a_run_that_trained_at_one_row_is_not_a_model_too_large():
+    """At the line with micro-batches of one row: in the first step the model's fault, after many something else's."""
+    from keepfit.conditions.memory import model_too_large
+    from keepfit.facts import Attempt, Beat, Danger, Exit, Splitting
+
+    def died_after(steps: int) -> Attempt:
+        return Attempt(
+            exit=Exit(signal=9),
+            danger=Danger(2.0, 1 << 30, 1 << 30, "--memory", "cgroup-v1"),
+            splittings=(Splitting("train", batch=64, rows=1, limit=1 << 30),),
+            beats=(Beat(1.0, 1, "train", epoch=0, step=steps, steps=steps),),
+        )
+
+    assert model_too_large.autopsy(died_after(0)) is not None
+    assert model_too_large.autopsy(died_after(500)) is None

@@ -24,7 +24,9 @@ from ..plan.micro_batch import Estimate, Line, Room, Trial
 SETTLE = 3  # steps that a smaller micro-batch is given to show in the use
 GROWTH = 0.01  # of the limit: growth below this is level
 # Said once a run, and told to the person; other notes stand in the record only.
-_SAID = frozenset({"splitting", "coupled", "own-step", "fixed-batch", "data", "strategy", "legacy", "batch-statistics"})
+_SAID = frozenset(
+    {"splitting", "climbing", "coupled", "own-step", "fixed-batch", "data", "strategy", "legacy", "batch-statistics"}
+)
 
 
 @dataclass
@@ -205,7 +207,9 @@ class Steward:
         if rows >= case.facts.batch:
             return {}
         self._heeded()
-        self._report({"kind": "splitting", "parts": case.facts.parts, "source": self._source, **as_json(case.facts)})
+        # Only of a model that was looked at, and without a note against it, is it said that it is exact.
+        known = {"exact": letter.get("notes") == [], "parts": case.facts.parts, "source": self._source}
+        self._report({"kind": "splitting", **known, **as_json(case.facts)})
         for note in letter.get("notes") or ():
             self._report(note)
         return {}
@@ -309,6 +313,6 @@ class Steward:
         for finding in findings(report):
             self._journal.write("finding", **as_json(finding))
             kind = str(report.get("kind"))
-            if kind in _SAID | {"climbing"} and finding.code not in self._told:
+            if kind in _SAID and finding.code not in self._told:
                 self._told.add(finding.code)
                 self._say(f"keepfit: {finding.message}")

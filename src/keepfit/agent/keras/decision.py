@@ -169,8 +169,6 @@ class Decision:
             "weights": sum(_bytes(v) for v in model.weights),
             "trainable": sum(_bytes(v) for v in model.trainable_weights),
             "optimizer": sum(_bytes(v) for v in getattr(optimizer, "variables", ())),
-            "optimizer_name": type(optimizer).__name__ if optimizer is not None else "",
-            "mixed_precision": any(v.dtype != layer.compute_dtype for layer in model.layers for v in layer.weights[:1]),
         }
 
 

@@ -29,7 +29,6 @@ class Examined:
     structure: Any = None  # of the predictions
     outputs: list = field(default_factory=list)  # (dtype, shape of a row) of every prediction
     masks: dict = field(default_factory=dict)  # index of a prediction -> (dtype, shape of a row) of its mask
-    predictable: bool = True  # every prediction has the batch's rows
     gathers: bool = False  # metrics need the whole batch's predictions
     refusal: str = ""  # why the batch cannot be split
     refusal_kind: str = ""
@@ -246,7 +245,6 @@ def _compare(whole, pieces, step):
         if not isinstance(leaf, tf().Tensor) or leaf.shape.rank == 0 or int(leaf.shape[0]) != whole.rows:
             if step == "predict":
                 return refuse("coupled", "the model's predictions do not have the batch's rows")
-            found.predictable = False
             continue
         joined = tf().concat([piece.flat[place] for piece in pieces], 0)
         if not _alike(leaf, joined):

@@ -8,9 +8,9 @@ handed on to the real step.
 
 import time
 import weakref
-from functools import wraps
 from importlib import import_module
 
+from ..hooks import wrap
 from ..peak import Peak, give_back
 from ..tensorflow import device, parts
 from ..tensorflow.parts import tf
@@ -27,21 +27,13 @@ def install(source, heart, missing):
     trainer = import_module(source + "backend.tensorflow.trainer").TensorFlowTrainer
     terms.install(source)
     for step in STEPS:
-        _wrap(trainer, f"{step}_step", guard.stepping(step), missing)
-        _wrap(trainer, f"make_{step}_function", guard.making(step), missing)
-    _wrap(import_module(source + "trainers.trainer").Trainer, "compile", guard.compiling, missing)
+        wrap(trainer, f"{step}_step", guard.stepping(step), missing)
+        wrap(trainer, f"make_{step}_function", guard.making(step), missing)
+    wrap(import_module(source + "trainers.trainer").Trainer, "compile", guard.compiling, missing)
     optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
-    _wrap(optimizer, "apply_gradients", guard.applying, missing)
+    wrap(optimizer, "apply_gradients", guard.applying, missing)
     heart.at_ease.append(guard.heed)
     return guard
-
-
-def _wrap(owner, name, around, missing):
-    original = vars(owner).get(name)
-    if original is None:
-        missing.append(f"{owner.__name__}.{name}")
-        return
-    setattr(owner, name, wraps(original)(around(original)))
 
 
 class Guard:
@@ -157,11 +149,11 @@ class Guard:
                 setattr(model, name, FirstCall(self, model, step, function))
 
     def _settled(self, model, step):
-        """A step of a split model is split; one whose training fits whole fits too."""
+        """A step of a split model is split; where the training fits whole, so does a validation no larger."""
         if self.split_of(model, step) is not None:
             return True
         trained = self._decided.get(model, {}).get("train")
-        return step != "train" and trained is not None and self.heart.batch_size <= trained
+        return step == "test" and trained is not None and self.heart.batch_size <= trained
 
     def decided(self, model, step, rows):
         self._decided.setdefault(model, {})[step] = rows

@@ -36,6 +36,7 @@ class Retrying:
         result = None
         for batch in held.listed():
             result = self._one(batch)
+        held.surface()
         return result
 
     def _one(self, batch):

@@ -53,6 +53,7 @@ class Budget:
             if wish and wish != self._heeded:
                 self._heeded = wish
                 MICRO_BATCH.set(wish)
+                self._counsel.ask("heeded", step="train", rows=wish)
 
     def turn(self, rows):
         """One step ended, the next begins."""
@@ -77,7 +78,7 @@ class Budget:
             MICRO_BATCH.set(rows)
         elif answer.get("do") == "split":
             MICRO_BATCH.set(rows)
-            self._counsel.ask("splitting", step="train", rows=rows, notes=[])
+            self._counsel.ask("splitting", step="train", rows=rows)
         else:
             MICRO_BATCH.set(0)
 

@@ -26,10 +26,10 @@ def why_not_cut(data):
         return "the batch is empty"
     sizes = set()
     for leaf in found:
-        if isinstance(leaf, (tf().SparseTensor, tf().sparse.SparseTensor)):
+        if isinstance(leaf, tf().SparseTensor):
             return "a sparse tensor cannot be cut by rows"
         shape = getattr(leaf, "shape", None)
-        if shape is None or shape.rank == 0 if hasattr(shape, "rank") else not shape:
+        if shape is None or len(shape) == 0:
             return "the batch holds a value without rows"
         sizes.add(int(leaf.nrows()) if isinstance(leaf, tf().RaggedTensor) else int(leaf.shape[0]))
     if len(sizes) > 1:

@@ -6,8 +6,8 @@ left does not depend on the batch: the weights, their gradients, the sum of the 
 optimizer keeps for each weight (Adam: two more copies).
 
 ## How keepfit knows
-The agent ran with micro-batches of one row when the danger line was reached, or measured one row and it
-did not fit.
+The agent ran with micro-batches of one row, in one of the first steps, when the danger line was reached, or
+measured one row and it did not fit. A run that trained at one row and died later is not called this.
 
 ## What to do
 The options below are priced by the model's own bytes: mixed precision (activations only), recomputing
@@ -21,6 +21,7 @@ from ...facts import Attempt, Evidence
 from ...plan.options import lighter
 from ..catalogue import OWN_ACT, Condition, Diagnosis
 from ..reading import by_exit, failed, size
+from .growth import FEW_STEPS
 
 _ONE_ROW = 1
 
@@ -31,6 +32,9 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
     last = attempt.splittings[-1]
     if last.step != "train" or last.rows != _ONE_ROW or last.batch < 2:
         return None
+    beat = attempt.last_beat
+    if beat is not None and beat.steps >= FEW_STEPS:
+        return None  # it did fit, for a while: what came later is something else's doing
     weights, state = int(last.model.get("weights") or 0), int(last.model.get("optimizer") or 0)
     sums = 2 * int(last.model.get("trainable") or 0)  # gradients, and the sum of them
     needed = max(int(last.base + last.slope), last.in_use + sums, attempt.danger.use_bytes)

@@ -30,10 +30,8 @@ def watch(report: Report) -> str | None:
     limit, needs = int(report["limit"]), int(report["needs"])
     what = {"test": "validation batch", "predict": "batch of predict"}.get(str(report["step"]), "batch")
     would = f"would need about {size(needs)} of {size(limit)}" if needs > limit else f"does not fit {size(limit)}"
-    return (
-        f"{what} {batch} {would} ({report['source']}); "
-        f"it runs as {parts} micro-batches of {rows}, with the results of the whole batch"
-    )
+    results = "with the results of the whole batch" if report["exact"] else "applied as one batch"
+    return f"{what} {batch} {would} ({report['source']}); it runs as {parts} micro-batches of {rows}, {results}"
 
 
 CONDITION = Condition(
