@@ -17,7 +17,7 @@ def _classes(logits: int = 10) -> Any:
     return _keras().losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def conv(side: int = 48, width: int = 32) -> tuple[Any, tuple[int, ...], str]:
+def conv(side: int = 64, width: int = 32) -> tuple[Any, tuple[int, ...], str]:
     keras, layers = _keras(), _keras().layers
     model = keras.Sequential(
         [
@@ -74,7 +74,7 @@ def transformer(length: int = 64, width: int = 128, blocks: int = 3) -> tuple[An
     return model, (length,), "words"
 
 
-def lstm(length: int = 50, width: int = 128) -> tuple[Any, tuple[int, ...], str]:
+def lstm(length: int = 50, width: int = 256) -> tuple[Any, tuple[int, ...], str]:
     keras, layers = _keras(), _keras().layers
     model = keras.Sequential(
         [
@@ -103,8 +103,8 @@ def unet(side: int = 64, width: int = 16) -> tuple[Any, tuple[int, ...], str]:
     return model, (side, side, 3), "mask"
 
 
-def mlp(inputs: int = 2000, width: int = 8000) -> tuple[Any, tuple[int, ...], str]:
-    """A huge Dense layer: the weights, not the activations, take the memory."""
+def mlp(inputs: int = 2000, width: int = 4000) -> tuple[Any, tuple[int, ...], str]:
+    """A huge Dense layer: weights, gradients and slots take more memory than one activation."""
     keras, layers = _keras(), _keras().layers
     model = keras.Sequential(
         [keras.Input((inputs,)), layers.Dense(width, activation="relu"), layers.Dense(width // 8), layers.Dense(10)]
@@ -120,7 +120,7 @@ FAMILIES = {
     "transformer": (transformer, 512),
     "lstm": (lstm, 1024),
     "unet": (unet, 256),
-    "mlp": (mlp, 2048),
+    "mlp": (mlp, 8192),
 }
 
 

@@ -78,6 +78,8 @@ def _endless(x, y):
 
 
 def time_steps(name: str) -> dict[str, float]:
+    from keepfit.agent.peak import keep_giving_back, stop_giving_back
+
     model, guard, iterator, whole, batch, held = _prepared(name)
     split_function = guard.split_now(model, whole, held(iterator, 1, batch), batch)
     split = guard.split_of(model, "train")
@@ -85,6 +87,8 @@ def time_steps(name: str) -> dict[str, float]:
     def step(parts: int) -> float:
         split.micro.assign(-(-batch // parts))
         function = whole if parts == 1 else split_function
+        (stop_giving_back if parts == 1 else keep_giving_back)()  # each as it is in a run of its own
+        function(iterator)
         began = time.monotonic()
         {k: float(v) for k, v in function(iterator).items()}
         return time.monotonic() - began
