@@ -190,7 +190,7 @@ class Splitting:
     step: str  # train | test | predict
     batch: int  # rows of the user's batch
     rows: int  # rows computed at once; the batch itself where it runs whole
-    how: str = "measured"  # comfortable | trying | measured | remembered | wished | exhausted | refused
+    how: str = "measured"  # comfortable | trying | measured | remembered | resumed | wished | exhausted | refused
     limit: int = 0
     in_use: int = 0  # before the first step
     base: float = 0.0  # predicted peak = base + rows x slope

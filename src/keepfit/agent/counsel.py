@@ -33,6 +33,18 @@ class Counsel:
         rows: int = wire.PULSE_ORDERS.unpack_from(self._memory, wire.PULSE_ORDERS_AT)[1] if self._memory else 0
         return rows
 
+    def wants_state(self) -> bool:
+        """Whether the supervisor waits for a state to be saved."""
+        return bool(self._memory) and self._word(wire.PULSE_WANTED_AT) > self._word(wire.PULSE_SAVED_AT)
+
+    def state_is_saved(self) -> None:
+        if self._memory:
+            wire.PULSE_WANTED.pack_into(self._memory, wire.PULSE_SAVED_AT, self._word(wire.PULSE_WANTED_AT))
+
+    def _word(self, where: int) -> int:
+        value: int = wire.PULSE_WANTED.unpack_from(self._memory, where)[0]
+        return value
+
     def ask(self, what: str, **facts: Any) -> dict[str, Any] | None:
         if not self._memory:
             return None

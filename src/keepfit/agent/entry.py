@@ -7,6 +7,7 @@ import sys
 
 from ..blackbox.journal import JournalWriter
 from . import lifeline, wake
+from .entropy import Entropy
 
 # Command lines of interpreters that Python's own machinery starts: they are left alone.
 _WORKERS = (
@@ -29,7 +30,7 @@ def start(record: str) -> None:
         return
     journal = JournalWriter(os.path.join(record, "journal.jsonl"))
     armed = lifeline.arm(record, journal)
-    wake.listen(journal, os.environ.get("KEEPFIT_PULSE", ""))
+    wake.listen(journal, os.environ.get("KEEPFIT_PULSE", ""), _entropy(record))
     journal.write(
         "agent",
         state="ready",
@@ -39,3 +40,13 @@ def start(record: str) -> None:
         executable=sys.executable,
         stack_signal=armed,
     )
+
+
+def _entropy(record: str) -> Entropy | None:
+    """Of the command itself, not of what it starts: those have beginnings of their own."""
+    if not os.environ.get("KEEPFIT_STATES") or os.environ.get("KEEPFIT_FRONT") != str(os.getppid()):
+        return None
+    try:
+        return Entropy(record)
+    except OSError:
+        return None

@@ -11,7 +11,9 @@ from typing import Any
 
 from ..blackbox.journal import JournalWriter
 from . import heart
+from .entropy import Entropy
 
+GENERATORS = ("random", "numpy.random")  # whose beginnings are the same in every attempt
 # What to do once the named framework has been imported: module below this package, loaded late.
 FRAMEWORKS: dict[str, str | None] = {
     "tensorflow": ".tensorflow.phases",
@@ -22,16 +24,20 @@ FRAMEWORKS: dict[str, str | None] = {
 }
 
 
-def listen(journal: JournalWriter, pulse: str) -> None:
-    sys.meta_path.insert(0, _Finder(journal, pulse))
+def listen(journal: JournalWriter, pulse: str, entropy: Entropy | None = None) -> None:
+    sys.meta_path.insert(0, _Finder(journal, pulse, entropy))
+    for name in GENERATORS:
+        if entropy is not None and name in sys.modules:
+            entropy.arrived(name, sys.modules[name])
 
 
 class _Finder:
     """Sees every import first, answers none, and follows the few it is interested in."""
 
-    def __init__(self, journal: JournalWriter, pulse: str) -> None:
+    def __init__(self, journal: JournalWriter, pulse: str, entropy: Entropy | None) -> None:
         self._journal = journal
         self._pulse = pulse
+        self._entropy = entropy
         # Being looked for is not being imported: TensorFlow asks whether there is a keras long before it takes it.
         self._executed: set[str] = set()
         self._heart = heart.Heart.silent()
@@ -41,12 +47,13 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name not in FRAMEWORKS or name in self._executed or os.getpid() != self._pid:
+        generator = self._entropy is not None and name in GENERATORS
+        if not (generator or name in FRAMEWORKS) or name in self._executed or os.getpid() != self._pid:
             return None
         try:
             spec = self._find(name, path)
             if spec is not None:
-                self._follow(name, spec)
+                (self._follow_generator if generator else self._follow)(name, spec)
             return spec
         except Exception as error:  # the import itself must go on
             self._failed(name, error)
@@ -60,6 +67,24 @@ class _Finder:
                     return spec
         return None
 
+    def _follow_generator(self, name: str, spec: ModuleSpec) -> None:
+        run = getattr(spec.loader, "exec_module", None)
+        if run is None:
+            return
+        entropy = self._entropy
+
+        def exec_module(module: ModuleType) -> None:
+            self._executed.add(name)
+            run(module)
+            try:
+                if entropy is not None:
+                    entropy.arrived(name, module)
+            except Exception as error:
+                self._failed(name, error)
+
+        loader: Any = spec.loader
+        loader.exec_module = exec_module
+
     def _follow(self, name: str, spec: ModuleSpec) -> None:
         run = getattr(spec.loader, "exec_module", None)
         if run is None:
@@ -68,6 +93,7 @@ class _Finder:
             self._asked = True
             self._heart = heart.claim(self._pulse) or self._heart
             self._heart.journal = self._journal
+            self._heart.entropy = self._entropy
         beating = self._heart
 
         def exec_module(module: ModuleType) -> None:

@@ -54,6 +54,17 @@ class Pulse:
         """Tell the agent the memory the run may have, and the micro-batch wanted from now on (0: as it is)."""
         wire.PULSE_ORDERS.pack_into(self._memory, wire.PULSE_ORDERS_AT, limit, rows)
 
+    def want_state(self) -> None:
+        """The agent is to save a state at the next boundary between two steps."""
+        count = wire.PULSE_WANTED.unpack_from(self._memory, wire.PULSE_WANTED_AT)[0]
+        wire.PULSE_WANTED.pack_into(self._memory, wire.PULSE_WANTED_AT, count + 1)
+
+    @property
+    def state_is_saved(self) -> bool:
+        """Whether it has."""
+        wanted = wire.PULSE_WANTED.unpack_from(self._memory, wire.PULSE_WANTED_AT)
+        return bool(wire.PULSE_WANTED.unpack_from(self._memory, wire.PULSE_SAVED_AT) >= wanted)
+
     def question(self) -> dict[str, Any] | None:
         """A question of the agent's that was not seen yet."""
         if wire.PULSE_QUESTION.sequence(self._memory) == self._asked:

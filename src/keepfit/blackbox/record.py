@@ -64,14 +64,18 @@ def load(run: RunDirectory) -> Record:
 def _load(run: RunDirectory) -> Record:
     events, lost = journal.read(run.journal)
     content = ring.read(run.ring)
-    head = next((e for e in events if e["event"] == "run"), {})
-    starts = [e for e in events if e["event"] == "attempt"]
+    heads = [e for e in events if e["event"] == "run"]  # one a session: a run that is resumed has several
+    head = {**heads[0], **{k: heads[-1].get(k) for k in ("pid", "start", "boot")}} if heads else {}
+    # In the order of the file, not of the clock: a resumed run may have changed its machine.
+    starts = [index for index, e in enumerate(events) if e["event"] == "attempt"]
     attempts = []
-    for index, start in enumerate(starts):
-        until = starts[index + 1].get("m", 0) if index + 1 < len(starts) else float("inf")
-        own = [e for e in events if start.get("m", 0) <= e.get("m", 0) < until]
-        attempts.append(_attempt(run, head, start, own, content, last=index + 1 == len(starts)))
-    ended = next((e.get("t") for e in reversed(events) if e["event"] == "end"), None)
+    for index, (start, until) in enumerate(zip(starts, [*starts[1:], len(events)], strict=True)):
+        last = index + 1 == len(starts)
+        attempts.append(
+            _attempt(run, head, events[start], events[start:until], _ring_of(run, index + 1, content), last)
+        )
+    session = max((index for index, e in enumerate(events) if e["event"] == "run"), default=0)
+    ended = next((e.get("t") for e in reversed(events[session:]) if e["event"] == "end"), None)
     return Record(
         run=run.id,
         name=str(head.get("name") or ""),
@@ -84,6 +88,12 @@ def _load(run: RunDirectory) -> Record:
         lost=tuple(lost) + content.lost,
         alive=any(a.alive for a in attempts) or (not attempts and _supervisor_alive(head)),
     )
+
+
+def _ring_of(run: RunDirectory, attempt: int, newest: ring.RingContent) -> ring.RingContent:
+    """The ring in which an attempt was sampled: a run that goes on after a reboot begins a new one."""
+    last = [int(word) for path in run.path.glob("ring-*") if (word := path.name[5:]).isdigit() and int(word) >= attempt]
+    return ring.read(f"{run.ring}-{min(last)}") if last else newest
 
 
 def _findings(events: list[dict[str, Any]]) -> list[Finding]:

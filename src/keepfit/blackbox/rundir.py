@@ -4,6 +4,7 @@ journal.jsonl   events, findings, attempts
 ring            samples and heartbeats
 stdout, stderr  the last 256 KiB of each
 stacks/         Python stacks of a hang or a fatal signal
+checkpoints/    saved states of the training
 """
 
 from __future__ import annotations
@@ -80,6 +81,10 @@ class RunDirectory:
     @property
     def stacks(self) -> Path:
         return self.path / "stacks"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
 
     def size(self) -> int:
         """Bytes on disk."""

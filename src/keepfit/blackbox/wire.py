@@ -89,6 +89,9 @@ PULSE_BEATS = Lane("beats", 64, 2048, BEAT_FIELDS)
 # Words of the supervisor to the agent: the memory the run may have (0: not known), and the micro-batch wanted now.
 PULSE_ORDERS = struct.Struct("=qq")
 PULSE_ORDERS_AT = 32
+# How often a state was wanted at once (by the supervisor), and how often one was then saved (by the agent).
+PULSE_WANTED = struct.Struct("=q")
+PULSE_WANTED_AT, PULSE_SAVED_AT = 48, 56
 
 
 class Letterbox:

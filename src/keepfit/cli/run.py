@@ -10,21 +10,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 
 from ..blackbox.rundir import RunDirectory
 from ..machine.limits import parse_size
 from ..supervise import options as supervise_options
 from ..supervise.launch import CannotLaunch
 from ..supervise.options import RunOptions
+from ..supervise.records import unfinished
 from ..supervise.run import supervise
 from . import UserError
-from .selection import add_runs_directory, positive, runs_directory
+from .selection import add_runs_directory, find_run, positive, runs_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "keepfit run [options] -- CMD …"
     parser.add_argument("--memory", metavar="SIZE", help="hold the run to a memory budget, e.g. 3GiB")
-    parser.add_argument("--guard", metavar="NAMES", default="all", help="all, none, or some of: memory, hang")
+    parser.add_argument(
+        "--guard", metavar="NAMES", default="all", help="all, none, or some of: memory, hang, checkpoint"
+    )
     parser.add_argument("--hang-after", metavar="SECONDS", help="call it hung after this long without a step")
     parser.add_argument(
         "--restarts",
@@ -33,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="attempts after the first, where something can be changed",
     )
     parser.add_argument("--no-restart", action="store_true", help="the same as --restarts 0")
+    parser.add_argument(
+        "--resume",
+        metavar="RUN",
+        default="none",
+        help="go on with an unfinished run: its id or name, or auto (the same command, directory and name)",
+    )
+    parser.add_argument("--force-resume", action="store_true", help="even where script, model or data have changed")
     parser.add_argument("--name", default="", help="a name for this run")
     parser.add_argument(
         "--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does"
@@ -61,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> RunOptions:
     try:
-        return RunOptions(
+        options = RunOptions(
             argv=tuple(args.command),
             runs=runs_directory(args),
             name=args.name,
@@ -70,9 +81,24 @@ def _options(args: argparse.Namespace) -> RunOptions:
             hang_after=positive("--hang-after", args.hang_after),
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
             quiet=args.quiet,
+            force_resume=args.force_resume,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
+    return replace(options, continued=_continued(args, options))
+
+
+def _continued(args: argparse.Namespace, options: RunOptions) -> RunDirectory | None:
+    if args.resume == "none":
+        if args.force_resume:
+            raise UserError("--force-resume: a run to go on with was expected (--resume RUN, or --resume auto)")
+        return None
+    if args.resume != "auto":
+        return find_run(options.runs, args.resume)
+    found = unfinished(options)
+    if found is not None and not options.quiet:
+        print(f"keepfit: going on with run {found.id}", file=sys.stderr)
+    return found
 
 
 def _count(name: str, text: str) -> int:

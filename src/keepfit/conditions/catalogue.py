@@ -1,6 +1,6 @@
 """What a condition is, and where all of them are found.
 
-Every module below ``memory/``, ``process/``, ``environment/`` and ``gpu/`` that has a ``CONDITION`` is
+Every module of the families below that has a ``CONDITION`` is
 one entry. Its docstring is its documentation (`keepfit explain CODE`). Third parties add theirs through
 the entry-point group ``keepfit.conditions``, each naming a module of the same shape.
 """
@@ -18,7 +18,7 @@ from ..facts import Attempt, Evidence, Finding, Remedy
 
 Report = Mapping[str, Any]  # what the agent tells while the run goes on; `kind` says what it is about
 
-FAMILIES = ("memory", "process", "environment", "gpu")
+FAMILIES = ("memory", "process", "environment", "gpu", "checkpoint")
 
 # How specific a cause is: where several fit, the more specific one is the answer. What keepfit did itself
 # comes first; a bare exit status explains nothing and comes last.

@@ -38,6 +38,7 @@ FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _HEARD = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD, signal.SIGTSTP)
 
 
@@ -280,8 +281,9 @@ class Front:
                 self._forward(arrived)
 
     def _forward(self, arrived: Arrived) -> None:
-        if self._exit is not None:  # it has ended: whoever signals now does not want another attempt
-            self.called_off = True
+        if arrived.number in _ENDING or self._exit is not None:
+            self.called_off = True  # whoever asks keepfit to end does not want another attempt
+        if self._exit is not None:
             return
         if self._journal is not None:
             known = procfs.stat(arrived.sender) if arrived.sender else None

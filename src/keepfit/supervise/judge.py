@@ -14,11 +14,13 @@ from ..blackbox.follower import JournalFollower
 from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
+from ..conditions.catalogue import findings
 from ..conditions.process.hang import Watchfulness
-from ..facts import Danger, Exit, Finding, Sample, Stall, Verdict, as_json
+from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
 from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
 from . import danger, fence, scene
+from .importing import Import
 from .launch import USAGE
 from .link import Link
 from .lookout import Lookout
@@ -28,11 +30,9 @@ from .stage import Stage
 from .steward import Steward
 from .vigil import Vigil
 
+STATE_WAIT = 10.0  # seconds for a state to be saved before a planned restart
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
 FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
-IMPORT_ROOM = 4 << 30  # beyond its budget a framework's import may take, to be measured
-IMPORT_SECONDS = 60.0
-CRASHED_NEAR = 0.85  # of the limit: a crash below it was not for want of memory
 UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
 
 
@@ -62,6 +62,7 @@ class Judge:
         adopter: int | None = None,
         others: tuple[int, ...] = (),
         at_most: Mapping[str, int] | None = None,
+        restarts: int = 0,
     ) -> None:
         self._options = options
         self._run = run
@@ -75,8 +76,10 @@ class Judge:
         self._adopter = adopter
         self._not_the_commands = (os.getpid(), *others)
         self._at_most = at_most
+        self.may_go_again = restarts > 0
+        self._planned: tuple[Danger, float] | None = None  # a restart that waits for a state to be saved, until when
         self._steward: Steward | None = None
-        self._import_began: float | None = None  # a framework's import that outgrew the budget
+        self._import = Import(pulse, options.memory)
         self._exit: Exit | None = None
         self._asked_to_end = False
         self._ended_at: float | None = None
@@ -232,8 +235,9 @@ class Judge:
     def _guard(self, now: float, reading: TreeReading) -> None:
         if self._asked_to_end:
             return
-        if self._import_began is not None:
-            self._await_import(now)
+        if self._import.is_measured:
+            if (taken := self._import.outcome(now, self._fence)) is not None:
+                self._refuse_budget(taken)
             return
         found = self._sampled.check(now, reading) if self._sampled else None
         if found is None and self._fenced is not None:
@@ -247,31 +251,31 @@ class Judge:
         if self._steward is None:
             return
         try:
-            found = self._steward.attend(sample, self._lookout.last_beat, self._may_go_again)
+            found = self._steward.attend(sample, self._lookout.last_beat, self.may_go_again)
         except Exception as error:
             self._journal.write("trouble", what=f"the steward failed: {error!r}")
             self._steward = None
             return
-        if found is not None and not self._asked_to_end:
-            self._end_at_the_line(found)
+        if found is not None and self._planned is None and self._pulse is not None:
+            self._pulse.want_state()
+            self._planned = found, sample.time + STATE_WAIT
+        if self._planned is not None and not self._asked_to_end:
+            danger, until = self._planned
+            if sample.time >= until or (self._pulse is not None and self._pulse.state_is_saved):
+                self._end_at_the_line(danger)
 
     @property
-    def _may_go_again(self) -> bool:
-        return self._subject.attempt <= self._options.restarts
+    def ended_well(self) -> bool:
+        return self._exit is not None and self._exit.status == 0
+
+    @property
+    def trained(self) -> bool:
+        """Whether a framework was at work: what is no training is not started again by itself."""
+        return self._lookout.last_beat is not None
 
     def changes(self) -> tuple[dict[str, int], str] | None:
         """What the next attempt would do differently: (rows at most by step, in words); None: nothing."""
-        if self._steward is None or not self._may_go_again:
-            return None
-        return self._steward.changes(self._subject.attempt)
-
-    def may_help(self, death: Verdict) -> bool:
-        """Whether it died in a step, and, where it only crashed, with its memory nearly used up."""
-        if death.where.phase not in ("train", "trace", "validation", "predict"):
-            return False
-        limit = self._scene.limit
-        crashed = death.cause in ("segfault", "abort")
-        return not crashed or (limit is not None and death.memory.peak_bytes >= CRASHED_NEAR * limit.bytes)
+        return self._steward.changes(self._subject.attempt) if self._steward is not None else None
 
     def end_the_rest(self) -> None:
         """Before another attempt: nothing of this one may live on beside it."""
@@ -297,34 +301,14 @@ class Judge:
 
     def _end_at_the_line(self, found: Danger) -> None:
         """Frozen; now what it was doing goes into the record, and then it ends."""
-        if self._imports_a_framework(found):
+        if self._import.is_meant(found):
+            if not self._import.goes_on(found, self._fence):
+                self._refuse_budget(found)
             return
         self._asked_to_end = True
         self._lookout.look(time.monotonic(), use=found.use_bytes)
         self._journal.write("danger", **as_json(found))
         self._end_command()
-
-    def _imports_a_framework(self, found: Danger) -> bool:
-        """A budget that cannot even hold the framework: the import may end, so that the number can be told."""
-        if found.source != "--memory" or self._pulse is None or self._pulse.phase != "import":
-            return False
-        if self._import_began is None and self._fence is not None:
-            try:
-                self._fence.widen(found.line_bytes + IMPORT_ROOM)
-                self._import_began = found.time
-                return True
-            except OSError:
-                pass  # then without the number
-        self._refuse_budget(found)
-        return True
-
-    def _await_import(self, now: float) -> None:
-        assert self._import_began is not None and self._pulse is not None and self._options.memory is not None
-        over = self._fence is not None and self._fence.reached()
-        if self._pulse.phase == "import" and not over and now - self._import_began < IMPORT_SECONDS:
-            return
-        use = (self._fence.level.use if self._fence is not None else None) or self._options.memory
-        self._refuse_budget(Danger(now, self._options.memory, use, "--memory", "import"))
 
     def _refuse_budget(self, found: Danger) -> None:
         self._asked_to_end, self._steward = True, None
@@ -361,6 +345,8 @@ class Judge:
         for event in self._follower.new_events():
             if event.get("event") == "agent" and isinstance(event.get("stack_signal"), int):
                 self._vigil.armed(int(event["pid"]), int(event["stack_signal"]))
+            if event.get("event") == "report":
+                self._report(event)
         if "hang" not in self._options.guards or self._asked_to_end:
             return
         if self._lookout.last_beat is not None:
@@ -384,11 +370,18 @@ class Judge:
                 continue
         return total
 
+    def _report(self, report: Mapping[str, object]) -> None:
+        """What the agent told through the journal."""
+        for finding in findings({k: v for k, v in report.items() if k not in ("event", "t", "m")}):
+            self._note(finding)
+
     def _warn(self, stall: Stall) -> None:
         message = f"no step for {stall.silent_seconds:.0f} s; its stacks are in the record, nothing was stopped"
-        finding = Finding("KF504", "hang", "warning", "watch", message, data={"stall": as_json(stall)})
+        self._note(Finding("KF504", "hang", "warning", "watch", message, data={"stall": as_json(stall)}))
+
+    def _note(self, finding: Finding) -> None:
         self._journal.write("finding", **as_json(finding))
-        self.say(f"keepfit: {message}")
+        self.say(f"keepfit: {finding.message}")
 
     def _end_hung(self, stall: Stall) -> None:
         self._asked_to_end = True
@@ -405,6 +398,9 @@ class Judge:
     def _finish(self) -> None:
         """The exit is known: close the record and say why."""
         self._lookout.drain_pulse()
+        for event in self._follower.new_events():
+            if event.get("event") == "report":
+                self._report(event)
         closing = scene.closing(self._scene, self._tree)
         if self._lookout.gpus is not None:
             closing["gpus"] = self._lookout.gpus

@@ -51,14 +51,23 @@ def resolve(command: str, environment: Mapping[str, str]) -> str:
     return found
 
 
-def trainee_environment(environment: Mapping[str, str], record: str | None, pulse: str | None) -> dict[str, str]:
+def trainee_environment(
+    environment: Mapping[str, str],
+    record: str | None = None,
+    pulse: str | None = None,
+    states: str | None = None,
+    resume: str = "",
+    hash_seed: str = "",
+) -> dict[str, str]:
     """The user's environment, with the agent's way in and unbuffered output.
 
     Through a pipe Python holds back up to 8 KiB of output, which SIGKILL destroys; PYTHONUNBUFFERED lets
-    the last line survive. A value the user set stays.
+    the last line survive. Sets come in the same order in every attempt. A value the user set stays.
     """
     changed = dict(environment)
     changed.setdefault("PYTHONUNBUFFERED", "1")
+    for name in ("KEEPFIT_RECORD", "KEEPFIT_PULSE", "KEEPFIT_STATES", "KEEPFIT_RESUME"):
+        changed.pop(name, None)  # of a keepfit around this one
     if record is None or environment.get("KEEPFIT_DISABLE") == "1":
         return changed
     path = environment.get("PYTHONPATH")
@@ -66,6 +75,11 @@ def trainee_environment(environment: Mapping[str, str], record: str | None, puls
     changed["KEEPFIT_RECORD"] = record
     if pulse is not None:
         changed["KEEPFIT_PULSE"] = pulse
+    if states is not None:
+        changed["KEEPFIT_STATES"] = states
+        changed["KEEPFIT_RESUME"] = resume
+        changed["KEEPFIT_FRONT"] = str(os.getpid())
+        changed.setdefault("PYTHONHASHSEED", hash_seed)
     return changed
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-GUARDS = ("memory", "hang")
+from ..blackbox.rundir import RunDirectory
+
+GUARDS = ("memory", "hang", "checkpoint")
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,8 @@ class RunOptions:
     hang_after: float | None = None
     restarts: int = 3
     quiet: bool = False
+    continued: RunDirectory | None = None  # an unfinished run that is to go on
+    force_resume: bool = False  # whatever has changed
 
 
 def parse_guards(text: str) -> frozenset[str]:

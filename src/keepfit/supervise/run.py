@@ -6,199 +6,228 @@ import contextlib
 import itertools
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from .. import _version
-from ..blackbox import journal as journal_format
-from ..blackbox import secrets
-from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..blackbox.tail import TailWriter
-from ..machine import cgroup, procfs
-from . import conclude, fence, front, launch, posture, scene, stage
+from ..machine import cgroup
+from . import conclude, fence, front, launch, policy, posture, records, scene, stage
 from .judge import Judge, Subject
 from .link import Link
 from .options import RunOptions
-
-# Deaths after which a smaller micro-batch may help: for want of memory, or as libraries crash when refused some.
-CRASHES = frozenset({"segfault", "abort"})
-RETRIED = frozenset({"memory_budget", "cgroup_oom", "host_oom", "allocation_failed"}) | CRASHES
+from .records import Record
 
 # What the judge does once the record is complete: (run, runs directory) -> text for the user.
 Verdict = Callable[[RunDirectory, RunOptions], str]
-
-
-@dataclass
-class Record:
-    run: RunDirectory
-    journal: JournalWriter
-    kept: bool  # False: in a temporary place, gone when the run ends
-
-
-def open_record(options: RunOptions) -> Record | None:
-    """A new run directory; where the runs directory cannot be written, a temporary one, and that is said."""
-    try:
-        run = RunDirectory.create(options.runs)
-        journal = JournalWriter(run.journal)
-        if journal.failure:
-            raise OSError(None, journal.failure)
-        return Record(run, journal, kept=True)
-    except OSError as error:
-        front.complain(
-            f"no record of this run will be kept: {options.runs} cannot be written "
-            f"({error.strerror or error}); the command runs all the same"
-        )
-    try:
-        run = RunDirectory.create(Path(tempfile.mkdtemp(prefix="keepfit-")))
-        return Record(run, JournalWriter(run.journal), kept=False)
-    except OSError:
-        return None
-
-
-def write_head(record: Record, options: RunOptions, environment: Mapping[str, str], watched: bool = False) -> None:
-    own = procfs.stat(os.getpid())
-    record.journal.write(
-        "run",
-        version=journal_format.VERSION,
-        keepfit=_version.__version__,
-        id=record.run.id,
-        name=options.name,
-        argv=secrets.mask_argv(options.argv),
-        cwd=scene.cwd(),
-        environment=secrets.allowed_environment(environment),
-        pid=os.getpid(),
-        start=own.start if own else 0,
-        boot=procfs.boot_id(),
-        budget=options.memory,
-        guards=sorted(options.guards),
-        agent="off" if environment.get("KEEPFIT_DISABLE") == "1" else "on",
-        watched=watched,
-    )
 
 
 def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verdict) -> int:
     """Run the command to its end; returns its exit status. Raises CannotLaunch, and nothing else of ours."""
     stage.fill_standard_descriptors()
     path = launch.resolve(options.argv[0], environment)
-    record = open_record(options)
+    continued = options.continued
+    record = records.open_record(options) if continued is None else records.reopen(continued, options)
     boards = stage.set_stage()
     if record is None:
         return _bare(options, environment, path, boards)
-    write_head(record, options, environment)
-    return _recorded(options, environment, path, boards, record, verdict)
+    records.write_head(record, options, environment)
+    return Course(options, environment, path, record, verdict).run(boards)
 
 
 def _bare(options: RunOptions, environment: Mapping[str, str], path: str, boards: stage.Stage) -> int:
     """Nothing can be recorded at all: carry the command, no more."""
     plain = front.Front(boards, None, None, None, None)
-    plain.start(path, options.argv, launch.trainee_environment(environment, None, None))
+    plain.start(path, options.argv, launch.trainee_environment(environment))
     return plain.carry()
 
 
-def _recorded(
-    options: RunOptions,
-    environment: Mapping[str, str],
-    path: str,
-    boards: stage.Stage,
-    record: Record,
-    verdict: Verdict,
-) -> int:
-    """Attempt after attempt, as long as the last one died of something that can be changed."""
-    tails = {}
-    for name, where in (("stdout", record.run.stdout), ("stderr", record.run.stderr)):
-        with contextlib.suppress(OSError):
-            tails[name] = TailWriter(where)
-    posture.become_subreaper()
-    score = posture.shy_from_the_kernel()
-    placement = cgroup.placement()  # ours, before any fence makes us step aside
-    keyboard = stage.Input()
-    again: dict[str, Any] = {}
-    try:
-        for attempt in itertools.count(1):
-            boards.tails = tails
-            try:
-                status, wanted = _attempt(
-                    options, environment, path, boards, record, verdict, score, attempt, again, placement, keyboard
-                )
-            except launch.CannotLaunch:
-                if attempt == 1:
-                    shutil.rmtree(record.run.path, ignore_errors=True)
-                raise
-            if wanted is None:
-                return status
-            again = wanted
-            keyboard.rewind()
-            boards = stage.set_stage()
-        raise AssertionError("unreachable")
-    finally:
-        if not record.kept:
-            shutil.rmtree(record.run.path.parent, ignore_errors=True)
+class Course:
+    """The attempts of one run, one after the other, as long as the last one died of something that can be changed."""
 
+    def __init__(
+        self,
+        options: RunOptions,
+        environment: Mapping[str, str],
+        path: str,
+        record: Record,
+        verdict: Verdict,
+    ) -> None:
+        self._options = options
+        self._environment = environment
+        self._path = path
+        self._record = record
+        self._verdict = verdict
+        self._before = record.attempts
+        found = records.newest(record.run)
+        self._reached = found.number if found else 0  # the newest state as this session begins
+        self._again: dict[str, Any] = {}  # what the next attempt is to change
+        self._keyboard = stage.Input()
+        self._placement = cgroup.placement()  # ours, before any fence makes us step aside
 
-def _attempt(
-    options: RunOptions,
-    environment: Mapping[str, str],
-    path: str,
-    boards: stage.Stage,
-    record: Record,
-    verdict: Verdict,
-    score: int | None,
-    attempt: int,
-    again: Mapping[str, Any],
-    placement: cgroup.Placement,
-    keyboard: stage.Input,
-) -> tuple[int, dict[str, Any] | None]:
-    """One attempt: (exit status, what the next attempt is to change or None)."""
-    run = record.run
-    pulse = _pulse(record)
-    argv, made = options.argv, None
-    why_no_fence = ""
-    if options.memory is not None:
-        name = run.id if attempt == 1 else f"{run.id}-{attempt}"  # the old one may still be busy ending
-        made, why_no_fence = fence.build(name, options.memory, placement)
-        prefix = fence.by_systemd(run.id, options.memory, environment) if made is None else None
+    def run(self, boards: stage.Stage) -> int:
+        record, tails = self._record, {}
+        for name, where in (("stdout", record.run.stdout), ("stderr", record.run.stderr)):
+            with contextlib.suppress(OSError):
+                tails[name] = TailWriter(where)
+        posture.become_subreaper()
+        self._score = posture.shy_from_the_kernel()
+        try:
+            for number in itertools.count(1):
+                boards.tails = tails
+                try:
+                    status, again = self._attempt(boards, number)
+                except launch.CannotLaunch:
+                    if number == 1 and not self._before:
+                        shutil.rmtree(record.run.path, ignore_errors=True)
+                    raise
+                if again is None:
+                    return status
+                self._again = again
+                time.sleep(float(again.get("pause") or 0.0))
+                self._keyboard.rewind()
+                boards = stage.set_stage()
+            raise AssertionError("unreachable")
+        finally:
+            if not record.kept:
+                shutil.rmtree(record.run.path.parent, ignore_errors=True)
+
+    def _attempt(self, boards: stage.Stage, number: int) -> tuple[int, dict[str, Any] | None]:
+        """One attempt: (exit status, what the next attempt is to change or None)."""
+        options, record, run = self._options, self._record, self._record.run
+        pulse = _pulse(record)
+        made, path, argv, why_no_fence = self._fenced(number)
+        keeper = _post_keeper(made) if made is not None and made.freezes else None
+        placement = self._placement
+        if made is not None:
+            placement = cgroup.Placement((made.level, *placement.levels))
+        before = scene.before(placement, options.memory, str(options.runs), self._environment)
+        if why_no_fence:
+            before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
+        ours, theirs = Link.pair()
+        others = (keeper,) if keeper is not None else ()
+        restarts = options.restarts - number + 1 if self._keyboard.can_be_read_again else 0
+
+        def appoint(parent: int) -> Judge:
+            return Judge(
+                options, run, record.journal, before, theirs, pulse, made, boards, parent, others,
+                self._again.get("at_most"), restarts,
+            )  # fmt: skip
+
+        judge = self._fork_judge(boards, appoint, ours, theirs)
+        theirs.close()
+        carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
+        try:
+            carrier.start(
+                path, argv, self._for_the_trainee(pulse, number), self._score, self._before + number,
+                self._again.get("changed"),
+            )  # fmt: skip
+        except launch.CannotLaunch:
+            ours.close()
+            if made is not None:
+                made.remove()
+            raise
+        status = carrier.carry()
+        ours.close()
+        if pulse is not None:
+            pulse.close()
+        if not carrier.judged or carrier.called_off:  # the judge died, or reckoned with another attempt
+            with contextlib.suppress(Exception):
+                if text := self._verdict(run, options):
+                    carrier.say(text)
+        return status, carrier.again
+
+    def _fenced(self, number: int) -> tuple[fence.Fence | None, str, tuple[str, ...], str]:
+        """(the fence, the file to execute, its arguments, why there is no fence)."""
+        options, run = self._options, self._record.run
+        if options.memory is None:
+            return None, self._path, options.argv, ""
+        name = run.id if self._before + number == 1 else f"{run.id}-{self._before + number}"  # the old one may be busy
+        made, why_not = fence.build(name, options.memory, self._placement)
+        prefix = fence.by_systemd(run.id, options.memory, self._environment) if made is None else None
         if prefix is not None:
-            path, argv = prefix[0], (*prefix, *options.argv)
-    keeper = _post_keeper(made) if made is not None and made.freezes else None
-    if made is not None:
-        placement = cgroup.Placement((made.level, *placement.levels))
-    before = scene.before(placement, options.memory, str(options.runs), environment)
-    if why_no_fence:
-        before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
-    ours, theirs = Link.pair()
-    others = (keeper,) if keeper is not None else ()
+            return made, prefix[0], (*prefix, *options.argv), why_not
+        return made, self._path, options.argv, why_not
 
-    def appoint(parent: int) -> Judge:
-        return Judge(
-            options, run, record.journal, before, theirs, pulse, made, boards, parent, others, again.get("at_most")
+    def _for_the_trainee(self, pulse: Pulse | None, number: int) -> dict[str, str]:
+        options, run = self._options, self._record.run
+        states = str(run.checkpoints) if "checkpoint" in options.guards else None
+        resumed = "forced" if options.force_resume else "asked" if options.continued and number == 1 else "own"
+        if number == 1 and options.continued is None:
+            resumed = ""
+        address = pulse.address if pulse else None
+        return launch.trainee_environment(
+            self._environment, str(run.path), address, states, resumed, self._record.hash_seed
         )
 
-    judge = _fork_judge(options, record, boards, appoint, ours, theirs, verdict, keyboard.can_be_read_again)
-    theirs.close()
-    carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
-    trainee = launch.trainee_environment(environment, str(run.path), pulse.address if pulse else None)
-    try:
-        carrier.start(path, argv, trainee, score, attempt, again.get("changed"))
-    except launch.CannotLaunch:
-        ours.close()
-        if made is not None:
-            made.remove()
-        raise
-    status = carrier.carry()
-    ours.close()
-    if pulse is not None:
-        pulse.close()
-    if not carrier.judged or carrier.called_off:  # the judge died, or reckoned with another attempt
-        with contextlib.suppress(Exception):
-            if text := verdict(run, options):
-                carrier.say(text)
-    return status, carrier.again
+    def _fork_judge(self, boards: stage.Stage, appoint: Callable[[int], Judge], ours: Link, theirs: Link) -> int | None:
+        record, parent = self._record, os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            record.journal.write("trouble", what=f"no judge: {error.strerror}")
+            return None
+        if pid:
+            return pid
+        try:
+            ours.close()
+            os.setsid()
+            posture.be_called("keepfit-judge")
+            posture.step_aside()
+            posture.ignore_terminal_signals()
+            # The command's ends of the pipes must not stay open here, or their end would never be seen.
+            for fd in boards.ours_to_close:
+                os.close(fd)
+            subject = _told(theirs)
+            if subject is not None:
+                judge = appoint(parent)
+                judge.run(subject)
+                if not self._goes_again(judge, subject, theirs):
+                    judge.say(self._verdict(record.run, self._options), verdict=True)
+                    record.journal.write("end")
+                theirs.send(done=True)
+        except BaseException as error:
+            _judge_failed(record, theirs, error)
+        finally:
+            os._exit(0)
+        return None
+
+    def _goes_again(self, judge: Judge, subject: Subject, link: Link) -> bool:
+        """Whether it died of something that can be changed or gone past: then the front is told to start again."""
+        if link.closed or judge.ended_well:
+            return False
+        death = conclude.revisit(self._record.run)
+        if death.outcome != "died":
+            return False
+        smaller = judge.changes() if policy.wants_less_memory(death) else None
+        same = int(self._again.get("fruitless") or 0) if self._again.get("cause") == death.cause else 0
+        newest = records.newest(self._record.run) if "checkpoint" in self._options.guards else None
+        standing = policy.Standing(
+            death.cause, newest, int(self._again.get("reached") or self._reached), same, judge.trained
+        )
+        decided = policy.another(standing, smaller[1] if smaller else None)
+        if decided is None:
+            return False
+        if not judge.may_go_again:  # no attempt is left, or what was typed or piped in is gone
+            if not self._keyboard.can_be_read_again:
+                judge.say("keepfit: not started again: its standard input was read and cannot be rewound")
+            return False
+        if smaller:
+            judge.forget_choice()
+        judge.end_the_rest()
+        pause = f" in {decided.pause:.0f} s" if decided.pause else ""
+        judge.say(
+            f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again{pause}, {decided.changed}"
+        )
+        at_most = smaller[0] if smaller else self._again.get("at_most")
+        reached = newest.number if newest else 0
+        link.send(
+            again={"at_most": at_most, "changed": decided.changed, "pause": decided.pause, "cause": death.cause,
+                   "fruitless": decided.fruitless, "reached": reached}
+        )  # fmt: skip
+        return True
 
 
 def _post_keeper(made: fence.Fence) -> int | None:
@@ -242,66 +271,6 @@ def _pulse(record: Record) -> Pulse | None:
     except OSError as error:  # no memfd (an old kernel, a tight sandbox): no heartbeats, all else works
         record.journal.write("trouble", what=f"no pulse: {error.strerror}")
         return None
-
-
-def _fork_judge(
-    options: RunOptions,
-    record: Record,
-    boards: stage.Stage,
-    appoint: Callable[[int], Judge],
-    ours: Link,
-    theirs: Link,
-    verdict: Verdict,
-    may_go_again: bool,
-) -> int | None:
-    parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError as error:
-        record.journal.write("trouble", what=f"no judge: {error.strerror}")
-        return None
-    if pid:
-        return pid
-    try:
-        ours.close()
-        os.setsid()
-        posture.be_called("keepfit-judge")
-        posture.step_aside()
-        posture.ignore_terminal_signals()
-        # The command's ends of the pipes must not stay open here, or their end would never be seen.
-        for fd in boards.ours_to_close:
-            os.close(fd)
-        subject = _told(theirs)
-        if subject is not None:
-            judge = appoint(parent)
-            judge.run(subject)
-            if not may_go_again or not _goes_again(judge, record, subject, theirs):
-                judge.say(verdict(record.run, options), verdict=True)
-                record.journal.write("end")
-            theirs.send(done=True)
-    except BaseException as error:
-        _judge_failed(record, theirs, error)
-    finally:
-        os._exit(0)
-    return None
-
-
-def _goes_again(judge: Judge, record: Record, subject: Subject, link: Link) -> bool:
-    """Whether it died for want of memory and something can be changed: then the front is told to start again."""
-    wanted = judge.changes()
-    if wanted is None or link.closed:
-        return False
-    death = conclude.revisit(record.run)
-    if death.outcome != "died" or death.cause not in RETRIED:
-        return False
-    if not judge.may_help(death):
-        return False
-    judge.forget_choice()
-    judge.end_the_rest()
-    at_most, changed = wanted
-    judge.say(f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again, with {changed}")
-    link.send(again={"at_most": at_most, "changed": changed})
-    return True
 
 
 def _judge_failed(record: Record, link: Link, error: BaseException) -> None:

@@ -138,6 +138,13 @@ class Steward:
             return self._whole(case, "comfortable")
         if estimate is not None and not capped and micro_batch.is_comfortable(room, facts.in_use, estimate):
             return self._whole(case, "comfortable")
+        resumed = letter.get("resumed")
+        if isinstance(resumed, int) and not capped:  # as before it was cut off, so that every bit comes out the same
+            if not 0 < resumed < rows:
+                return self._whole(case, "resumed")
+            case.facts = replace(facts, rows=resumed, how="resumed")
+            self._write(case.facts)
+            return {"do": "split", "rows": resumed}
         known = choices.recall(self._runs, facts.key) if not capped else None
         if known is not None:
             case.line = Line(facts.in_use + float(known["above"]), float(known["slope"]))
@@ -276,6 +283,7 @@ class Steward:
         rows = max(1, case.facts.rows // 2)
         self._waiting = True
         self._pulse.order(self._limit, rows)
+        self._pulse.want_state()  # the line is near
         self._journal.write("wish", step="train", rows=rows, use=use)
         self._report({"kind": "climbing", "rows": rows, "use": use, "limit": self._limit})
         case.facts = replace(case.facts, rows=rows, how="wished")

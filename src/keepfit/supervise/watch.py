@@ -11,7 +11,7 @@ from . import scene
 from .conclude import conclude
 from .judge import Judge, Subject
 from .options import RunOptions
-from .run import open_record, write_head
+from .records import open_record, write_head
 
 
 class NotThere(Exception):

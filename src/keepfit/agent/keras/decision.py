@@ -36,6 +36,7 @@ class Decision:
             estimate=estimate,
             in_use=anonymous(),
             model=self._sizes(),
+            resumed=guard.resumed.get(model) if step == "train" else None,
         )
         function = None
         while answer is not None and answer.get("do") in ("try", "split"):

@@ -47,6 +47,7 @@ class Guard:
         self._decided = weakref.WeakKeyDictionary()  # model -> {step: rows that were decided on}
         self.makers = {}  # Keras' own make_train_function and its kin, by step
         self.gradients = weakref.WeakKeyDictionary()  # model -> kinds of gradients, by id of their variable
+        self.resumed = weakref.WeakKeyDictionary()  # model -> rows computed at once before it was cut off
         self._training = None  # weak reference to the model that trains now
         self._heeded = 0
         self.kinds = None  # while a graph is traced to learn from it: the kinds of its gradients

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import guard
+from . import guard, keeper
 
 LOSS_EVERY = 0.1  # seconds: reading the loss of every tiny step would cost more than the step's own store
 
@@ -23,11 +23,13 @@ def install(keras, heart):
     callbacks = import_module(source + "callbacks.callback_list").CallbackList
     trainer = import_module(source + "trainers.trainer").Trainer
     _hide_our_frames(source)
+    on_tensorflow = import_module(source + "backend").backend() == "tensorflow"
+    kept = keeper.install(source, heart, missing) if on_tensorflow else None
     for name, make in _CALLBACK_HOOKS.items():
         wrap(callbacks, name, make(heart), missing)
     for name in ("fit", "evaluate", "predict"):
         for owner in _trainers(trainer, keras):
-            _wrap_loop(owner, name, heart, missing)
+            _wrap_loop(owner, name, heart, kept.fitting if kept is not None and name == "fit" else None)
     for owner in _trainers(trainer, keras):
         if "_maybe_symbolic_build" in vars(owner):
             wrap(owner, "_maybe_symbolic_build", _building(heart), missing)
@@ -43,8 +45,10 @@ def install(keras, heart):
         wrap(saving, name, _saving(heart), missing)
     optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
     wrap(optimizer, "apply", _applying(heart), missing)
-    if import_module(source + "backend").backend() == "tensorflow":
-        guard.install(source, heart, missing)
+    if on_tensorflow:
+        guarding = guard.install(source, heart, missing)
+        if kept is not None:
+            kept.guard = guarding
     return missing
 
 
@@ -61,7 +65,7 @@ def _hide_our_frames(source):
         filtering._EXCLUDED_PATHS = (*excluded, OURS)
 
 
-def _wrap_loop(owner, name, heart, missing):
+def _wrap_loop(owner, name, heart, around=None):
     """`fit` and its kin, from the inside of Keras' traceback filter, so that we leave no frame."""
     decorated = vars(owner).get(name)
     if decorated is None:
@@ -71,7 +75,8 @@ def _wrap_loop(owner, name, heart, missing):
     if inner is not None:
         refilter = import_module(decorated.__globals__["__name__"]).filter_traceback
     original = inner or decorated
-
+    if around is not None:
+        original = wraps(original)(around(original))
     loop = wraps(original)(loop_around(heart, original))
     setattr(owner, name, refilter(loop) if refilter else loop)
 
@@ -278,6 +283,7 @@ def _batch_end(heart):
                 except (TypeError, ValueError, AttributeError):
                     pass  # a loss that is no number is the user's business
                 heart.beat()
+                heart.callbacks, heart.logs = self, logs
                 heart.look_around()
             if pace.first:
                 pace.first = False

@@ -12,6 +12,11 @@ def tf():
     return import_module("tensorflow")
 
 
+def np():
+    """NumPy, which TensorFlow has brought."""
+    return import_module("numpy")
+
+
 # --- cutting ----------------------------------------------------------------------------------------
 
 

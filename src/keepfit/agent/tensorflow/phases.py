@@ -10,7 +10,7 @@ import weakref
 from importlib import import_module
 
 from ..hooks import wrap
-from . import pipeline, source
+from . import pipeline, seeds, source
 
 
 def install(tensorflow, heart):
@@ -24,6 +24,8 @@ def install(tensorflow, heart):
     wrap(iterator, "__init__", _born(heart, loop), missing)
     wrap(iterator, "__next__", _next(heart, loop), missing)
     wrap(tensorflow.GradientTape, "__enter__", _tape(heart, loop), missing)
+    if heart.entropy is not None:
+        seeds.install(heart.entropy.seed, missing)
     return missing
 
 

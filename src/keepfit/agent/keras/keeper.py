@@ -1,0 +1,342 @@
+"""Never lose a batch: states of an unmodified `fit` are saved between two steps, and a re-run goes on from the newest.
+
+The n-th `fit` of a script is the n-th of its re-run. One that had finished is not trained again: it returns its
+recorded History, with weights, callbacks and random generators as they were at its end. The one that was cut
+off goes on at its very next batch.
+"""
+
+import inspect
+import os
+import threading
+from importlib import import_module
+
+from ...blackbox import states
+from ...blackbox.safetensors import Damaged
+from .. import randomness
+from ..hooks import wrap
+from ..packing import unpack
+from ..parting import Parting
+from . import callbacks as callback_states
+from .saving import Saving
+from .session import Session
+
+REFUSED = 64  # exit status
+
+
+def install(source, heart, missing):
+    where = os.environ.get("KEEPFIT_STATES")
+    if not where or not heart.alive:
+        return None
+    keeper = Keeper(source, heart, states.Vault(where), os.environ.get("KEEPFIT_RESUME", ""))
+    trainer = import_module(source + "backend.tensorflow.trainer")
+    iterators = import_module(source + "trainers.epoch_iterator").EpochIterator
+    lists = import_module(source + "callbacks.callback_list").CallbackList
+    wrap(trainer.TFEpochIterator, "__init__", keeper.iterating, missing)
+    wrap(iterators, "_enumerate_iterator", keeper.enumerating, missing)
+    wrap(import_module(source + "trainers.trainer").Trainer, "_get_metrics_result_or_logs", keeper.telling, missing)
+    for name in ("on_train_begin", "on_epoch_begin", "on_epoch_end"):
+        wrap(lists, name, getattr(keeper, name), missing)
+    keeper.make_iterator = trainer.TFEpochIterator
+    heart.at_ease.append(keeper.look)
+    heart.keeper = keeper
+    return keeper
+
+
+class Keeper:
+    """What is saved of this process, and what it goes on from."""
+
+    def __init__(self, source, heart, vault, resume):
+        self.heart = heart
+        self._source = source
+        self._vault = vault
+        self._resume = resume  # "" | own (a restart of keepfit's) | asked | forced
+        self._saving = Saving(heart, vault, self._report)
+        self._parting = Parting(self._hurry)
+        self._session = None
+        self._thread = None
+        self._fits = 0
+        self._ends = {}  # number of a `fit` that had finished -> its generation
+        self._cut = None  # (generation, manifest) of the one that was cut off
+        self._told = set()
+        self.guard = None
+        self.make_iterator = None
+        self.enumerate = None
+        self.steps_at_start = 0
+        if resume:
+            self._look_back()
+
+    # --- what there is to go on from ------------------------------------------------------------------
+
+    def _look_back(self):
+        for generation in reversed(self._vault.generations()):
+            try:
+                manifest = generation.manifest()
+                if self._cut is None and not self._ends:
+                    manifest = generation.verified()
+            except Damaged as damage:
+                self._report("damaged", generation=generation.number, why=str(damage))
+                continue
+            if manifest.kind == "end":
+                self._ends.setdefault(manifest.fit, generation)
+            elif self._cut is None and not self._ends:
+                self._cut = generation, manifest
+
+    def _end_of(self, number):
+        """The state in which a `fit` had ended; None where it has to be trained (again)."""
+        generation = self._ends.get(number)
+        if generation is None:
+            return None
+        try:
+            return generation, generation.verified()
+        except Damaged as damage:
+            self._report("damaged", generation=generation.number, why=str(damage))
+            return None
+
+    # --- fit ------------------------------------------------------------------------------------------
+
+    def fitting(self, original):
+        """Around `fit`."""
+        signature = inspect.signature(original)
+
+        def fit(model, *args, **kwargs):
+            if not self._may_keep(model):
+                return original(model, *args, **kwargs)
+            try:
+                bound = signature.bind(model, *args, **kwargs)
+            except TypeError:  # the user's mistake: Keras says so
+                return original(model, *args, **kwargs)
+            bound.apply_defaults()
+            self._fits += 1
+            self._session = session = Session(self, model, self._fits, bound.arguments)
+            self._thread = threading.get_ident()
+            self.steps_at_start = self.heart.steps
+            before = model._initial_epoch
+            try:
+                if (end := self._end_of(self._fits)) is not None:
+                    history = self._skip(session, end, original, bound)
+                    if history is not None:
+                        return history
+                    self._session = session = Session(self, model, self._fits, bound.arguments)
+                elif self._cut is not None and self._cut[1].fit == self._fits:
+                    session.saved, self._cut = self._cut, None
+                with self._parting:
+                    history = original(model, *args, **kwargs)
+                self._finished(session)
+                return history
+            finally:
+                self._session = None
+                model._initial_epoch = before
+                session.close()
+
+        return fit
+
+    def _may_keep(self, model):
+        if self._session is not None:
+            if self._thread != threading.get_ident():
+                self._tell("several", "two trainings at once in one process: only the first is saved")
+            return False
+        strategy = getattr(model, "_distribute_strategy", None)
+        if strategy is not None and strategy.num_replicas_in_sync > 1:
+            self._tell("replicas", "a training on several devices is not saved yet")
+            return False
+        return True
+
+    def _finished(self, session):
+        try:
+            self._saving.end(session, self.heart.epoch + 1)
+        except Exception as error:
+            self.heart.failed("keeper.end", error)
+
+    def _skip(self, session, end, original, bound):
+        """A `fit` that had finished: nothing is trained, and all is as it was at its end. None: it was another."""
+        session.saved = end
+        given = dict(bound.arguments)
+        user = given.get("callbacks")
+        bound.arguments.update(callbacks=None, verbose=0, epochs=0, initial_epoch=0, validation_data=None)
+        try:
+            history = original(*bound.args, **bound.kwargs)
+        finally:
+            bound.arguments.update(given)
+        if session.saved is None:
+            session.close()
+            return None
+        saved = end[1].state["callbacks"]
+        listed = import_module(self._source + "callbacks.callback_list").CallbackList
+        if isinstance(user, listed):
+            told = user
+        else:
+            told = listed(user, add_history=True, add_progbar=False, model=session.model, epochs=0)
+        callback_states.put(told.callbacks, saved, session.fetch)
+        session.model.stop_training = end[1].state["stop"]
+        randomness.put(unpack(end[1].state["random"], session.fetch))
+        self._journal("resumed", fit=session.number, skipped=True)
+        return told._history or history
+
+    # --- hooks ----------------------------------------------------------------------------------------
+
+    def _here(self):
+        """The session, where this is its own thread."""
+        session = self._session
+        return session if session is not None and self._thread == threading.get_ident() else None
+
+    def iterating(self, original):
+        def __init__(iterator, *args, **kwargs):
+            original(iterator, *args, **kwargs)
+            session = self._here()
+            if session is not None and session.owner is None:
+                session.owner = iterator
+
+        return __init__
+
+    def enumerating(self, original):
+        self.enumerate = original
+
+        def _enumerate_iterator(iterator):
+            session = self._here()
+            role = session.role_of(iterator) if session is not None else None
+            return original(iterator) if role is None else role.steps(original, iterator)
+
+        return _enumerate_iterator
+
+    def telling(self, original):
+        def _get_metrics_result_or_logs(model, logs):
+            session = self._here()
+            if not logs and session is not None and session.model is model and session.logs:
+                logs = session.logs  # the epoch's last batch was trained before the process that began it died
+            return original(model, logs)
+
+        return _get_metrics_result_or_logs
+
+    def on_train_begin(self, original):
+        def begin(callbacks, logs=None):
+            session = self._here()
+            if session is None or session.list is not None:
+                return original(callbacks, logs)
+            session.list = callbacks
+            if session.saved is None:
+                original(callbacks, logs)
+                self._begin(session)
+                return None
+            try:
+                difference = session.difference()
+            except Exception as error:
+                difference = f"the saved state could not be read ({type(error).__name__}: {error})"
+            if difference is not None and self._resume != "forced":
+                self._refuse(session, difference)
+                return original(callbacks, logs)
+            manifest = session.saved[1]
+            if manifest.kind == "step":
+                callback_states.before_begin(callbacks.callbacks, manifest.state["callbacks"])
+            original(callbacks, logs)
+            session.put()
+            if manifest.kind == "step":
+                session.go_on()
+                self._begin(session)
+            return None
+
+        return begin
+
+    def on_epoch_begin(self, original):
+        def begin(callbacks, epoch, logs=None):
+            original(callbacks, epoch, logs)
+            session = self._here()
+            if session is not None and session.list is callbacks and session.going_on:
+                session.going_on = False
+                if session.saved[1].batch:  # between two epochs nothing of this one had happened
+                    session.put()
+                manifest = session.saved[1]
+                self._journal("resumed", fit=session.number, epoch=manifest.epoch, batch=manifest.batch,
+                              generation=manifest.number)  # fmt: skip
+
+        return begin
+
+    def on_epoch_end(self, original):
+        def end(callbacks, epoch, logs=None):
+            original(callbacks, epoch, logs)
+            session = self._here()
+            if session is not None and session.list is callbacks:
+                self._look(session, epoch + 1, 0, between=True)
+
+        return end
+
+    # --- between two steps ----------------------------------------------------------------------------
+
+    def _begin(self, session):
+        self._saving.begin()
+        forgetful = callback_states.forgetful(session.list.callbacks)
+        if forgetful:
+            self._report("callbacks", names=sorted(set(forgetful)))
+
+    def look(self):
+        """Now and then, between two steps."""
+        session, heart = self._here(), self.heart
+        if session is not None and session.list is not None and heart.callbacks is session.list:
+            session.logs = heart.logs
+            self._look(session, heart.epoch, heart.step + 1)
+
+    def _look(self, session, epoch, batch, between=False):
+        """A state, if it is time for one; whatever fails, the training goes on."""
+        if session.model.stop_training:
+            return  # the end is near, and is saved
+        wanted = self._parting.waits or self.heart.counsel.wants_state()
+        try:
+            self._saving.look(session, epoch, batch, between, wanted)
+        except Exception as error:
+            self._saving.rest()
+            self.heart.failed("keeper", error)
+        if wanted:
+            self.heart.counsel.state_is_saved()
+            self._parting.saved()
+
+    # --- the rest of the agent ------------------------------------------------------------------------
+
+    def rows_of(self, model):
+        """Rows computed at once; 0 for the whole batch."""
+        split = self.guard.split_of(model, "train") if self.guard is not None else None
+        return int(split.micro.numpy()) if split is not None else 0
+
+    def resume_rows(self, model, rows):
+        if self.guard is not None:
+            self.guard.resumed[model] = rows
+
+    def make_validation(self, model, arguments):
+        utils = import_module(self._source + "trainers.data_adapters.data_adapter_utils")
+        x, y, weight = utils.unpack_x_y_sample_weight(arguments["validation_data"])
+        return self.make_iterator(
+            x=x,
+            y=y,
+            sample_weight=weight,
+            batch_size=arguments.get("validation_batch_size") or arguments.get("batch_size"),
+            distribute_strategy=model.distribute_strategy,
+            steps_per_execution=model.steps_per_execution,
+            steps_per_epoch=arguments.get("validation_steps"),
+            shuffle=False,
+        )
+
+    def _hurry(self):
+        """The next boundary between two steps is not to be passed by."""
+        self.heart.pace.busy, self.heart.pace.due = True, 0.0
+
+    # --- telling --------------------------------------------------------------------------------------
+
+    def _refuse(self, session, difference):
+        self._report("refused", fit=session.number, why=difference, asked=self._resume != "own")
+        session.saved = None
+        self._ends, self._cut = {}, None
+        if self._resume == "asked":
+            raise SystemExit(REFUSED)
+
+    def _tell(self, what, why):
+        if what not in self._told:
+            self._told.add(what)
+            self._report("not-kept", why=why)
+
+    def _report(self, kind, **facts):
+        key = (kind, str(sorted(facts.items())))
+        if key not in self._told:
+            self._told.add(key)
+            self._journal("report", kind=f"checkpoint-{kind}", **facts)
+
+    def _journal(self, event, **facts):
+        if self.heart.journal is not None:
+            self.heart.journal.write(event, **facts)

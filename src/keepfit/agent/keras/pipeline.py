@@ -1,0 +1,139 @@
+"""The batches of a `fit`, so that a later process can go on with the very next one.
+
+Keras draws them through an epoch iterator; its generator of steps is wrapped, so that a resumed epoch begins at
+its batch. Where the position cannot be saved, the batches before it are drawn once more and dropped.
+"""
+
+import os
+import warnings
+
+from ..tensorflow import position
+from ..tensorflow.position import JUMP, REPLAY
+
+
+class Pipeline:
+    """One source of batches: that of the training, or that of its validation."""
+
+    def __init__(self, role):
+        self.role = role
+        self.begun = 0  # epochs, or validations
+        self._saver = None
+        self._iterator = None  # the one in use
+        self._pending = None  # where to go on, until it was reached
+        self._before_step = None
+        self._known = None  # (where, state) that was taken last; between two turns it does not change
+
+    @property
+    def how(self):
+        return self._saver.how if self._saver is not None else None
+
+    # --- while training -----------------------------------------------------------------------------
+
+    def steps(self, original, owner):
+        """Keras' own steps of one epoch, from where the training is to go on."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            yield from self._resumed(original, owner, pending)
+        else:
+            self.begun += 1
+            yield from self._noted(original(owner))
+
+    def _noted(self, steps):
+        for begin, end, iterator in steps:
+            self._iterator = iterator
+            yield begin, end, iterator
+            break
+        yield from steps
+
+    def repeats(self, owner):
+        """Whether every turn brings the same batches, whatever was before: arrays in their own order."""
+        return self.role == "test" and type(owner.data_adapter).__name__ == "ArrayDataAdapter"
+
+    def place(self, owner, batch, between):
+        """(what the manifest says of the position, the iterator's state or None)."""
+        if self._saver is None:
+            self._saver = position.Saver(owner._distributed_dataset, type(owner.data_adapter).__name__)
+        iterator = self._iterator
+        if between and owner._current_iterator is not None:
+            iterator = owner._current_iterator
+        key = (self.role, self.begun, id(iterator)) if between else None
+        if key is None or self._known is None or self._known[0] != key:
+            self._known = key, self._saver.take(iterator) if iterator is not None else None
+        state = self._known[1]
+        known = {
+            "how": self._saver.how or REPLAY,
+            "batch": batch,
+            "epochs": self.begun if between else self.begun - 1,  # gone through, to their end
+            "between": between,
+            "seen": owner._steps_seen,
+            "num_batches": owner._num_batches,
+            "current": owner._current_iterator is not None,
+        }
+        return known, state
+
+    # --- going on -----------------------------------------------------------------------------------
+
+    def go_on(self, place, prefix, before_step=None):
+        """The next steps begin at `place`. `before_step(epoch)` is told of every epoch that was drawn again."""
+        self._pending = {**place, "prefix": prefix}
+        self._before_step = before_step
+
+    def _resumed(self, original, owner, place):
+        self.begun = place["epochs"] + 1
+        if place["how"] == JUMP:
+            yield from self._jumped(original, owner, place)
+        else:
+            yield from self._replayed(original, owner, place)
+
+    def _jumped(self, original, owner, place):
+        owner._num_batches = place["num_batches"]
+        if place["between"]:
+            iterator = iter(owner._get_iterator())
+            position.restore(iterator, place["prefix"])
+            owner._current_iterator = iterator if place["current"] else None
+            owner._steps_seen = place["seen"]
+            yield from self._noted(original(owner))
+            return
+        if owner.steps_per_epoch is not None:  # one iterator for all epochs: Keras goes on with it
+            owner._current_iterator = iter(owner._get_iterator())
+            owner._steps_seen = place["seen"] - place["batch"]
+        restored = False
+        for begin, end, iterator in original(owner):
+            if not restored:
+                position.restore(iterator, place["prefix"])
+                self._iterator, restored = iterator, True
+            if begin >= place["batch"]:
+                yield begin, end, iterator
+
+    def _replayed(self, original, owner, place):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # data that ran out, as it did before
+            for epoch in range(place["epochs"]):
+                draw_epoch(original, owner)
+                if self._before_step is not None:
+                    self._before_step(epoch)
+        if place["between"]:
+            yield from self._noted(original(owner))
+            return
+        for begin, end, iterator in original(owner):
+            self._iterator = iterator
+            if begin >= place["batch"]:
+                yield begin, end, iterator
+            else:
+                draw(iterator, end + 1 - begin)
+
+
+def draw_epoch(original, owner):
+    """One epoch's batches, taken and dropped."""
+    with owner.catch_stop_iteration():
+        for begin, end, iterator in original(owner):
+            draw(iterator, end + 1 - begin)
+
+
+def draw(iterator, count):
+    for _ in range(count):
+        next(iterator)
+
+
+def write_state(state, draft, role):
+    position.write(state, os.path.join(str(draft), role))

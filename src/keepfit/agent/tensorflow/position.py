@@ -1,0 +1,74 @@
+"""The position in a tf.data pipeline: saved and restored (*jump*), or reached again from its start (*replay*).
+
+A saved iterator holds buffers, shuffles and the seeds of epochs to come. Python that runs inside the pipeline
+(generators, `py_function`) has no state that could be saved; then the batches are drawn again, in order.
+"""
+
+from .parts import tf
+
+JUMP, REPLAY = "jump", "replay"
+_IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
+_NAME = "iterator"
+# Operations whose state is not part of the iterator's: Python, and generators that the script holds.
+_OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
+
+
+class Saver:
+    """How the position of one pipeline is kept."""
+
+    def __init__(self, dataset, adapter=""):
+        # Of arrays Keras draws the order, once an epoch, and the iterator holds it.
+        self.how = JUMP if adapter == "ArrayDataAdapter" or is_self_contained(dataset) else REPLAY
+
+    def take(self, iterator):
+        """The iterator's state as a tensor, or None where the batches have to be drawn again."""
+        if self.how == JUMP:
+            try:
+                return tf().raw_ops.SerializeIterator(
+                    resource_handle=iterator._iterator_resource, external_state_policy=_IGNORE
+                )
+            except Exception:  # of several kinds, by the stage that cannot
+                self.how = REPLAY
+        return None
+
+
+def is_self_contained(dataset):
+    """Whether a saved iterator is all there is to know.
+
+    Python inside the pipeline is not in it, nor is a random operation that goes on from its seed. One without a
+    seed is: any numbers are as good as those it would have drawn.
+    """
+    if not hasattr(dataset, "_inputs"):
+        return False  # distributed over several devices
+    for node in _operations(dataset):
+        if node.op.startswith(_OUTSIDE):
+            return False
+        if "Random" in node.op and any(node.attr[name].i for name in ("seed", "seed2") if name in node.attr):
+            return False
+    return True
+
+
+def _operations(dataset):
+    """Every operation of every function in a pipeline."""
+    stages, seen = [dataset], set()
+    while stages:
+        stage = stages.pop()
+        if id(stage) in seen:
+            continue
+        seen.add(id(stage))
+        stages += stage._inputs()
+        for function in stage._functions():
+            graph = function.function.graph.as_graph_def()
+            yield from graph.node
+            for inner in graph.library.function:
+                yield from inner.node_def
+
+
+def write(state, prefix):
+    """TensorFlow's own files: PREFIX.index and PREFIX.data-…"""
+    tf().raw_ops.SaveV2(prefix=prefix, tensor_names=[_NAME], shape_and_slices=[""], tensors=[state])
+
+
+def restore(iterator, prefix):
+    (state,) = tf().raw_ops.RestoreV2(prefix=prefix, tensor_names=[_NAME], shape_and_slices=[""], dtypes=[tf().variant])
+    tf().raw_ops.DeserializeIterator(resource_handle=iterator._iterator_resource, serialized=state)
