@@ -91,7 +91,7 @@ class Heart:
         self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
         self.journal: JournalWriter | None = None
         self.entropy: Any = None  # the beginnings of the run's random generators, where they are kept
-        self.keeper: Any = None  # of states, where they are kept
+        self.keeping: Any = None  # of states, where they are kept
         self.callbacks: Any = None  # the list that was told of the last batch, and with what
         self.logs: Any = None
         self._traced = 0.0  # seconds spent tracing since the step began: not the step's own

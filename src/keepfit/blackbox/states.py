@@ -151,6 +151,13 @@ class Vault:
             with contextlib.suppress(Damaged):
                 yield generation, generation.verified()
 
+    def keep(self, name: str, content: str) -> None:
+        """A file beside the generations, written whole or not at all."""
+        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        beside = self.path / f"{name}.new"
+        beside.write_text(content)
+        os.replace(beside, self.path / name)
+
     def draft(self, number: int, needs: int) -> Draft:
         """Room for a new generation, or an OSError.
 
@@ -225,6 +232,11 @@ class Draft:
 
     def abandon(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def config_name(fit: int) -> str:
+    """The file that holds the model's own configuration."""
+    return f"model-{fit}.json"
 
 
 def next_number(vault: Vault) -> int:

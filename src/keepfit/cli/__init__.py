@@ -18,6 +18,8 @@ VERBS = {
     "run": "supervise a command: record it, guard it, explain its end",
     "why": "why a run died (the latest, unless one is named)",
     "runs": "list recorded runs",
+    "checkpoints": "list and verify a run's saved states",
+    "export": "the newest good state as an ordinary Keras file",
     "watch": "attach to a process that already runs, read-only",
     "rules": "the catalogue of conditions, a line each",
     "explain": "the long story of one condition",
@@ -98,6 +100,6 @@ def _overview() -> str:
         "usage: keepfit VERB …",
         "",
     ]
-    lines += [f"  {verb:<9}{text}" for verb, text in VERBS.items()]
+    lines += [f"  {verb:<13}{text}" for verb, text in VERBS.items()]
     lines += ["", "first steps: keepfit run -- python train.py    then: keepfit why"]
     return "\n".join(lines)

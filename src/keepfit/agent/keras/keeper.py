@@ -6,28 +6,23 @@ off goes on at its very next batch.
 """
 
 import inspect
-import os
 import threading
 from importlib import import_module
 
-from ...blackbox import states
-from ...blackbox.safetensors import Damaged
 from .. import randomness
 from ..hooks import wrap
 from ..packing import unpack
 from ..parting import Parting
+from ..tensorflow.keeping import keeping_of
 from . import callbacks as callback_states
-from .saving import Saving
 from .session import Session
-
-REFUSED = 64  # exit status
 
 
 def install(source, heart, missing):
-    where = os.environ.get("KEEPFIT_STATES")
-    if not where or not heart.alive:
+    keeping = keeping_of(heart)
+    if keeping is None:
         return None
-    keeper = Keeper(source, heart, states.Vault(where), os.environ.get("KEEPFIT_RESUME", ""))
+    keeper = Keeper(source, heart, keeping)
     trainer = import_module(source + "backend.tensorflow.trainer")
     iterators = import_module(source + "trainers.epoch_iterator").EpochIterator
     lists = import_module(source + "callbacks.callback_list").CallbackList
@@ -38,59 +33,23 @@ def install(source, heart, missing):
         wrap(lists, name, getattr(keeper, name), missing)
     keeper.make_iterator = trainer.TFEpochIterator
     heart.at_ease.append(keeper.look)
-    heart.keeper = keeper
     return keeper
 
 
 class Keeper:
     """What is saved of this process, and what it goes on from."""
 
-    def __init__(self, source, heart, vault, resume):
+    def __init__(self, source, heart, keeping):
         self.heart = heart
-        self._source = source
-        self._vault = vault
-        self._resume = resume  # "" | own (a restart of keepfit's) | asked | forced
-        self._saving = Saving(heart, vault, self._report)
+        self.source = source
+        self._keeping = keeping
         self._parting = Parting(self._hurry)
         self._session = None
         self._thread = None
-        self._fits = 0
-        self._ends = {}  # number of a `fit` that had finished -> its generation
-        self._cut = None  # (generation, manifest) of the one that was cut off
-        self._told = set()
         self.guard = None
         self.make_iterator = None
         self.enumerate = None
         self.steps_at_start = 0
-        if resume:
-            self._look_back()
-
-    # --- what there is to go on from ------------------------------------------------------------------
-
-    def _look_back(self):
-        for generation in reversed(self._vault.generations()):
-            try:
-                manifest = generation.manifest()
-                if self._cut is None and not self._ends:
-                    manifest = generation.verified()
-            except Damaged as damage:
-                self._report("damaged", generation=generation.number, why=str(damage))
-                continue
-            if manifest.kind == "end":
-                self._ends.setdefault(manifest.fit, generation)
-            elif self._cut is None and not self._ends:
-                self._cut = generation, manifest
-
-    def _end_of(self, number):
-        """The state in which a `fit` had ended; None where it has to be trained (again)."""
-        generation = self._ends.get(number)
-        if generation is None:
-            return None
-        try:
-            return generation, generation.verified()
-        except Damaged as damage:
-            self._report("damaged", generation=generation.number, why=str(damage))
-            return None
 
     # --- fit ------------------------------------------------------------------------------------------
 
@@ -106,19 +65,19 @@ class Keeper:
             except TypeError:  # the user's mistake: Keras says so
                 return original(model, *args, **kwargs)
             bound.apply_defaults()
-            self._fits += 1
-            self._session = session = Session(self, model, self._fits, bound.arguments)
+            number = self._keeping.begin()
+            self._session = session = Session(self, model, number, bound.arguments)
             self._thread = threading.get_ident()
             self.steps_at_start = self.heart.steps
             before = model._initial_epoch
             try:
-                if (end := self._end_of(self._fits)) is not None:
+                if (end := self._keeping.end_of(number)) is not None:
                     history = self._skip(session, end, original, bound)
                     if history is not None:
                         return history
-                    self._session = session = Session(self, model, self._fits, bound.arguments)
-                elif self._cut is not None and self._cut[1].fit == self._fits:
-                    session.saved, self._cut = self._cut, None
+                    self._session = session = Session(self, model, number, bound.arguments)
+                else:
+                    session.saved = self._keeping.cut_of(number)
                 with self._parting:
                     history = original(model, *args, **kwargs)
                 self._finished(session)
@@ -133,17 +92,17 @@ class Keeper:
     def _may_keep(self, model):
         if self._session is not None:
             if self._thread != threading.get_ident():
-                self._tell("several", "two trainings at once in one process: only the first is saved")
+                self._keeping.not_kept("two trainings at once in one process: only the first is saved")
             return False
         strategy = getattr(model, "_distribute_strategy", None)
         if strategy is not None and strategy.num_replicas_in_sync > 1:
-            self._tell("replicas", "a training on several devices is not saved yet")
+            self._keeping.not_kept("a training on several devices is not saved yet")
             return False
         return True
 
     def _finished(self, session):
         try:
-            self._saving.end(session, self.heart.epoch + 1)
+            self._keeping.saving.end(session, self.heart.epoch + 1)
         except Exception as error:
             self.heart.failed("keeper.end", error)
 
@@ -161,7 +120,7 @@ class Keeper:
             session.close()
             return None
         saved = end[1].state["callbacks"]
-        listed = import_module(self._source + "callbacks.callback_list").CallbackList
+        listed = import_module(self.source + "callbacks.callback_list").CallbackList
         if isinstance(user, listed):
             told = user
         else:
@@ -169,7 +128,7 @@ class Keeper:
         callback_states.put(told.callbacks, saved, session.fetch)
         session.model.stop_training = end[1].state["stop"]
         randomness.put(unpack(end[1].state["random"], session.fetch))
-        self._journal("resumed", fit=session.number, skipped=True)
+        self._keeping.note("resumed", fit=session.number, skipped=True)
         return told._history or history
 
     # --- hooks ----------------------------------------------------------------------------------------
@@ -221,8 +180,9 @@ class Keeper:
                 difference = session.difference()
             except Exception as error:
                 difference = f"the saved state could not be read ({type(error).__name__}: {error})"
-            if difference is not None and self._resume != "forced":
-                self._refuse(session, difference)
+            if difference is not None and not self._keeping.forced:
+                session.saved = None
+                self._keeping.refuse(session.number, difference)
                 return original(callbacks, logs)
             manifest = session.saved[1]
             if manifest.kind == "step":
@@ -245,7 +205,7 @@ class Keeper:
                 if session.saved[1].batch:  # between two epochs nothing of this one had happened
                     session.put()
                 manifest = session.saved[1]
-                self._journal("resumed", fit=session.number, epoch=manifest.epoch, batch=manifest.batch,
+                self._keeping.note("resumed", fit=session.number, epoch=manifest.epoch, batch=manifest.batch,
                               generation=manifest.number)  # fmt: skip
 
         return begin
@@ -262,10 +222,10 @@ class Keeper:
     # --- between two steps ----------------------------------------------------------------------------
 
     def _begin(self, session):
-        self._saving.begin()
+        self._keeping.saving.begin()
         forgetful = callback_states.forgetful(session.list.callbacks)
         if forgetful:
-            self._report("callbacks", names=sorted(set(forgetful)))
+            self._keeping.report("callbacks", names=sorted(set(forgetful)))
 
     def look(self):
         """Now and then, between two steps."""
@@ -280,9 +240,9 @@ class Keeper:
             return  # the end is near, and is saved
         wanted = self._parting.waits or self.heart.counsel.wants_state()
         try:
-            self._saving.look(session, epoch, batch, between, wanted)
+            self._keeping.saving.look(session, epoch, batch, between, wanted)
         except Exception as error:
-            self._saving.rest()
+            self._keeping.saving.rest()
             self.heart.failed("keeper", error)
         if wanted:
             self.heart.counsel.state_is_saved()
@@ -300,7 +260,7 @@ class Keeper:
             self.guard.resumed[model] = rows
 
     def make_validation(self, model, arguments):
-        utils = import_module(self._source + "trainers.data_adapters.data_adapter_utils")
+        utils = import_module(self.source + "trainers.data_adapters.data_adapter_utils")
         x, y, weight = utils.unpack_x_y_sample_weight(arguments["validation_data"])
         return self.make_iterator(
             x=x,
@@ -316,27 +276,3 @@ class Keeper:
     def _hurry(self):
         """The next boundary between two steps is not to be passed by."""
         self.heart.pace.busy, self.heart.pace.due = True, 0.0
-
-    # --- telling --------------------------------------------------------------------------------------
-
-    def _refuse(self, session, difference):
-        self._report("refused", fit=session.number, why=difference, asked=self._resume != "own")
-        session.saved = None
-        self._ends, self._cut = {}, None
-        if self._resume == "asked":
-            raise SystemExit(REFUSED)
-
-    def _tell(self, what, why):
-        if what not in self._told:
-            self._told.add(what)
-            self._report("not-kept", why=why)
-
-    def _report(self, kind, **facts):
-        key = (kind, str(sorted(facts.items())))
-        if key not in self._told:
-            self._told.add(key)
-            self._journal("report", kind=f"checkpoint-{kind}", **facts)
-
-    def _journal(self, event, **facts):
-        if self.heart.journal is not None:
-            self.heart.journal.write(event, **facts)

@@ -4,7 +4,6 @@ Keras draws them through an epoch iterator; its generator of steps is wrapped, s
 its batch. Where the position cannot be saved, the batches before it are drawn once more and dropped.
 """
 
-import os
 import warnings
 
 from ..tensorflow import position
@@ -133,7 +132,3 @@ def draw_epoch(original, owner):
 def draw(iterator, count):
     for _ in range(count):
         next(iterator)
-
-
-def write_state(state, draft, role):
-    position.write(state, os.path.join(str(draft), role))

@@ -1,19 +1,17 @@
 """One `fit` of one model: its state between two steps, out to disk and back in."""
 
+import json
 import os
 import time
+from importlib import import_module
 
-from ...blackbox import safetensors, states
+from ...blackbox import states
 from .. import randomness
 from ..packing import Unpackable, pack, unpack
-from ..peak import anonymous
-from ..tensorflow import variables
+from ..tensorflow import snapshot
 from . import callbacks as callback_states
 from . import likeness
-from .pipeline import JUMP, REPLAY, Pipeline, draw_epoch, write_state
-
-MARGIN = 0.9  # of the limit: a copy that would go beyond is not made
-TENSOR = "value"  # group of arrays that no variable holds: callbacks', generators'
+from .pipeline import REPLAY, Pipeline, draw_epoch
 
 
 class Session:
@@ -41,34 +39,19 @@ class Session:
 
     def variables(self):
         """(name in the file, variable) of all that makes up the training's state, each once."""
-        model, seen, found = self.model, set(), []
-        seeds, extras = _seeds_and_extras(model)
-        groups = {
-            "model": model.weights,
-            "seed": seeds,
-            "metric": model.metrics_variables,
-            "optimizer": getattr(model.optimizer, "variables", ()),
-            "extra": extras,
-        }
-        for group, members in groups.items():
-            for variable in members:
-                if id(variable) not in seen:
-                    seen.add(id(variable))
-                    path = getattr(variable, "path", None) or getattr(variable, "name", "")
-                    found.append((f"{group}/{len(found):05d}/{path}", variable))
-        return found
+        return snapshot.named(snapshot.groups_of(self.model))
+
+    def configuration(self):
+        """The model as JSON; an exception where it does not serialise."""
+        serialize = import_module(self._keeper.source + "saving.serialization_lib").serialize_keras_object
+        return json.dumps(serialize(self.model))
 
     # --- out ------------------------------------------------------------------------------------------
 
     def snapshot(self, kind, epoch, batch, between=False):
         """What is written, taken now: a Snapshot."""
-        beside = {}  # arrays that go with the variables
-
-        def keep(array):
-            name = f"{TENSOR}/{len(beside):05d}"
-            beside[name] = array
-            return name
-
+        beside = snapshot.Beside()
+        keep = beside.keep
         state = {
             **self.likeness(),
             "callbacks": callback_states.take(self.list.callbacks, keep) if self.list is not None else [],
@@ -98,7 +81,7 @@ class Session:
             state=state,
         )
         held = {role: content for role, content in iterators.items() if content is not None}
-        return Snapshot(manifest, self.variables(), beside, held)
+        return snapshot.Snapshot(manifest, self.variables(), beside, held)
 
     def _packed_logs(self, keep):
         if not isinstance(self.logs, dict):
@@ -130,31 +113,20 @@ class Session:
         return found or self._misfit(generation)
 
     def _misfit(self, generation):
-        self._reader = safetensors.Reader(str(generation.path / states.STATE))
-        slots = self._reader.slots
-        wanted = [variables.slot_of(name, variable) for name, variable in self.variables()]
-        held = [slot for name, slot in slots.items() if not name.startswith(TENSOR + "/")]
-        if len(wanted) != len(held):
-            return f"{len(wanted)} variables where {len(held)} were saved"
-        for slot, other in zip(wanted, held):
-            if (slot.dtype, slot.shape) != (other.dtype, other.shape):
-                return f"{slot.name}: {slot.shape} {slot.dtype} where {other.shape} {other.dtype} was saved"
-        return None
+        self._reader = snapshot.Reader(generation)
+        return self._reader.misfit(self.variables())
 
-    def put(self, everything=True):
+    def put(self):
         """The state as it was saved; called again after Keras has reset or changed some of it."""
         _, manifest = self.saved
-        names = [name for name in self._reader.slots if not name.startswith(TENSOR + "/")]
-        for name, (_, variable) in zip(names, self.variables()):
-            slot = self._reader.slots[name]
-            variable.assign(variables.array_of(slot, self._reader.read(name)))
-        if everything and self.list is not None:
+        self._reader.put(self.variables())
+        if self.list is not None:
             callback_states.put(self.list.callbacks, manifest.state["callbacks"], self.fetch)
         replayed = any(place.get("how") == REPLAY for place in manifest.state["positions"].values())
         randomness.put(unpack(manifest.state["random"], self.fetch), host=manifest.kind == "end" or not replayed)
 
     def fetch(self, name):
-        return variables.array_of(self._reader.slots[name], self._reader.read(name)).copy()
+        return self._reader.fetch(name)
 
     def go_on(self):
         """From the saved batch: the pipelines are told, and Keras begins at that epoch."""
@@ -195,49 +167,6 @@ class Session:
             self._reader = None
 
 
-class Snapshot:
-    """A state that is on its way to the disk."""
-
-    def __init__(self, manifest, named, beside, iterators):
-        self.manifest = manifest
-        self._beside = list(beside.items())
-        self._iterators = iterators
-        kept = [(name, variable) for name, variable in named if variables.holdable(variable.dtype)]
-        self.left_out = [name for name, variable in named if not variables.holdable(variable.dtype)]
-        self._slots = [variables.slot_of(name, variable) for name, variable in kept]
-        self._held = [variable for _, variable in kept]  # variables, or their values once they were copied
-        self.bytes = sum(slot.bytes for slot in self._slots)
-
-    def copy(self):
-        """The values now. Where it is not called they are read when they are written: then nothing may train."""
-        self._held = [variables.read(variable) for variable in self._held]
-
-    def write(self, draft):
-        """Everything, and the manifest last; returns that."""
-        slots = list(self._slots)
-        for name, array in self._beside:
-            slots.append(variables.slot_of(name, array))
-        for role, state in self._iterators.items():
-            write_state(state, draft.path, role)
-        self._iterators = {}
-        draft.write(states.STATE, lambda file: safetensors.write(file, slots, self._contents()))
-        draft.adopt()
-        return draft.complete(self.manifest)
-
-    def _contents(self):
-        for index, held in enumerate(self._held):
-            value = variables.read(held) if hasattr(held, "assign") else held
-            self._held[index] = None  # once it is written its memory is free
-            yield variables.content(value)
-        for _, array in self._beside:
-            yield variables.content(array)
-
-
-def fits(snapshot, limit):
-    """Whether there is room for a second copy of what is saved."""
-    return not limit or anonymous() + snapshot.bytes < MARGIN * limit
-
-
 class _Shape:
     def __init__(self, spec):
         self.shape, self.dtype = tuple(spec.shape), spec.dtype.name
@@ -247,21 +176,3 @@ def _shaped(spec):
     from ..tensorflow.parts import tf
 
     return tf().nest.map_structure(lambda leaf: _Shape(leaf) if isinstance(leaf, tf().TensorSpec) else leaf, spec)
-
-
-def _seeds_and_extras(model):
-    """States of the layers' generators, and variables of TensorFlow's own that hang on a layer."""
-    from ..tensorflow.parts import tf
-
-    seeds, extras = [], []
-    for layer in model._flatten_layers():
-        seeds += [generator.state for generator in getattr(layer, "_seed_generators", ())]
-        for value in list(vars(layer).values()):
-            if isinstance(value, tf().Variable):
-                extras.append(value)
-            elif isinstance(value, tf().random.Generator):
-                extras.append(value.state)
-    return seeds, extras
-
-
-__all__ = ["JUMP", "REPLAY", "Session", "Snapshot", "fits"]

@@ -8,7 +8,7 @@ import time
 
 from ...blackbox import states
 from ..writer import Writer
-from .session import fits
+from .snapshot import fits
 
 COST = 0.01  # of the time may go into saving
 SOONEST, LATEST = 1.0, 30.0  # seconds between two states, where the cost allows it
@@ -28,6 +28,7 @@ class Saving:
         self._stall = 0.0  # seconds the last state kept the training waiting
         self._ended = None  # when the last `fit` ended
         self._tell_at = 0.0
+        self._described = set()  # numbers of `fit` whose model was written down
 
     def begin(self):
         """A `fit` begins: its first step is saved, and from then on a death costs little."""
@@ -57,6 +58,9 @@ class Saving:
     def _save(self, session, kind, epoch, batch, between=False):
         began = time.monotonic()
         snapshot = session.snapshot(kind, epoch, batch, between)
+        if session.number not in self._described:
+            self._described.add(session.number)
+            self._describe(session)
         if snapshot.left_out:
             self._report("left-out", names=snapshot.left_out[:3])
             self._due = float("inf")
@@ -77,6 +81,14 @@ class Saving:
             self._heart.leave(before)
             self._stall = time.monotonic() - began
             self._plan_next()
+
+    def _describe(self, session):
+        """The model's own configuration, once, where it has one: what `export` builds it from."""
+        try:
+            if (known := session.configuration()) is not None:
+                self._vault.keep(states.config_name(session.number), known)
+        except Exception:  # classes of the script's own: then there are only the weights
+            return
 
     def _draft(self, snapshot):
         """Where it is written; None where the disk has no room, after the older generation had to go."""

@@ -1,0 +1,101 @@
+"""The saved states of this process: what it goes on from, and where it puts new ones.
+
+The n-th training of a script (a `fit`, or a loop over `keepfit.steps`) is the n-th of its re-run.
+"""
+
+import os
+
+from ...blackbox import states
+from ...blackbox.safetensors import Damaged
+from .saving import Saving
+
+REFUSED = 64  # exit status
+
+
+def keeping_of(heart):
+    """The one of this process; None where nothing is to be kept."""
+    if heart.keeping is None and heart.alive and os.environ.get("KEEPFIT_STATES"):
+        heart.keeping = Keeping(heart, states.Vault(os.environ["KEEPFIT_STATES"]), os.environ.get("KEEPFIT_RESUME", ""))
+    return heart.keeping
+
+
+class Keeping:
+    def __init__(self, heart, vault, resume):
+        self._heart = heart
+        self._vault = vault
+        self._resume = resume  # "" | own (a restart of keepfit's) | asked | forced
+        self._begun = 0
+        self._ends = {}  # number of a training that had finished -> its generation
+        self._cut = None  # (generation, manifest) of the one that was cut off
+        self._told = set()
+        self.saving = Saving(heart, vault, self.report)
+        if resume:
+            self._look_back()
+
+    @property
+    def forced(self):
+        return self._resume == "forced"
+
+    def begin(self):
+        """The number of the training that begins now."""
+        self._begun += 1
+        return self._begun
+
+    # --- what there is to go on from ------------------------------------------------------------------
+
+    def _look_back(self):
+        for generation in reversed(self._vault.generations()):
+            newest = self._cut is None and not self._ends
+            try:
+                manifest = generation.verified() if newest else generation.manifest()
+            except Damaged as damage:
+                self._damaged(generation, damage)
+                continue
+            if manifest.kind == "end":
+                self._ends.setdefault(manifest.fit, generation)
+            elif newest:
+                self._cut = generation, manifest
+
+    def end_of(self, number):
+        """(generation, manifest) in which a training had ended; None where it has to be trained (again)."""
+        generation = self._ends.get(number)
+        if generation is None:
+            return None
+        try:
+            return generation, generation.verified()
+        except Damaged as damage:
+            self._damaged(generation, damage)
+            return None
+
+    def cut_of(self, number):
+        """(generation, manifest) at which a training was cut off, to be gone on from once."""
+        if self._cut is None or self._cut[1].fit != number:
+            return None
+        cut, self._cut = self._cut, None
+        return cut
+
+    def refuse(self, number, difference):
+        """What was saved is of another training: it begins anew, or, where a resume was asked for, not at all."""
+        self._ends, self._cut = {}, None
+        self.report("refused", fit=number, why=difference, asked=self._resume == "asked")
+        if self._resume == "asked":
+            raise SystemExit(REFUSED)
+
+    # --- telling --------------------------------------------------------------------------------------
+
+    def _damaged(self, generation, damage):
+        self.report("damaged", generation=generation.number, why=str(damage))
+
+    def not_kept(self, why):
+        self.report("not-kept", why=why)
+
+    def report(self, kind, **facts):
+        """A fact for the supervisor to judge; each once."""
+        key = (kind, str(sorted(facts.items())))
+        if key not in self._told:
+            self._told.add(key)
+            self.note("report", kind=f"checkpoint-{kind}", **facts)
+
+    def note(self, event, **facts):
+        if self._heart.journal is not None:
+            self._heart.journal.write(event, **facts)

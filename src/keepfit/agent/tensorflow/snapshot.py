@@ -1,0 +1,131 @@
+"""A state on its way to the disk, and one on its way back."""
+
+import os
+
+from ...blackbox import safetensors, states
+from ..peak import anonymous
+from . import position, variables
+from .parts import tf
+
+MARGIN = 0.9  # of the limit: a copy that would go beyond is not made
+TENSOR = "value/"  # arrays that no variable holds: callbacks', generators'
+
+
+def groups_of(model):
+    """All that makes up the state of a Keras model and its training, by what it is."""
+    seeds, extras = _seeds_and_extras(model)
+    return {
+        "model": model.weights,
+        "seed": seeds,
+        "metric": getattr(model, "metrics_variables", ()),
+        "optimizer": getattr(getattr(model, "optimizer", None), "variables", ()),
+        "extra": extras,
+    }
+
+
+def _seeds_and_extras(model):
+    """States of the layers' generators, and variables of TensorFlow's own that hang on a layer."""
+    seeds, extras = [], []
+    for layer in model._flatten_layers():
+        seeds += [generator.state for generator in getattr(layer, "_seed_generators", ())]
+        for value in list(vars(layer).values()):
+            if isinstance(value, tf().Variable):
+                extras.append(value)
+            elif isinstance(value, tf().random.Generator):
+                extras.append(value.state)
+    return seeds, extras
+
+
+def named(groups):
+    """(name in the file, variable), each once. The number makes names differ where layers' names do not."""
+    seen, found = set(), []
+    for group, members in groups.items():
+        for variable in members:
+            if id(variable) not in seen:
+                seen.add(id(variable))
+                path = getattr(variable, "path", None) or getattr(variable, "name", "")
+                found.append((f"{group}/{len(found):05d}/{path}", variable))
+    return found
+
+
+class Beside:
+    """Arrays that go with the variables: `keep` is what `packing` wants."""
+
+    def __init__(self):
+        self.arrays = {}
+
+    def keep(self, array):
+        name = f"{TENSOR}{len(self.arrays):05d}"
+        self.arrays[name] = array
+        return name
+
+
+class Snapshot:
+    """A state that is on its way to the disk."""
+
+    def __init__(self, manifest, named, beside, iterators):
+        self.manifest = manifest
+        self._beside = list(beside.arrays.items())
+        self._iterators = iterators
+        kept = [(name, variable) for name, variable in named if variables.holdable(variable.dtype)]
+        self.left_out = [name for name, variable in named if not variables.holdable(variable.dtype)]
+        self._slots = [variables.slot_of(name, variable) for name, variable in kept]
+        self._held = [variable for _, variable in kept]  # variables, or their values once they were copied
+        self.bytes = sum(slot.bytes for slot in self._slots)
+
+    def copy(self):
+        """The values now. Where it is not called they are read when they are written: then nothing may train."""
+        self._held = [variables.read(variable) for variable in self._held]
+
+    def write(self, draft):
+        """Everything, and the manifest last; returns that."""
+        slots = list(self._slots)
+        for name, array in self._beside:
+            slots.append(variables.slot_of(name, array))
+        for role, state in self._iterators.items():
+            position.write(state, os.path.join(str(draft.path), role))
+        self._iterators = {}
+        draft.write(states.STATE, lambda file: safetensors.write(file, slots, self._contents()))
+        draft.adopt()
+        return draft.complete(self.manifest)
+
+    def _contents(self):
+        for index, held in enumerate(self._held):
+            value = variables.read(held) if hasattr(held, "assign") else held
+            self._held[index] = None  # once it is written its memory is free
+            yield variables.content(value)
+        for _, array in self._beside:
+            yield variables.content(array)
+
+
+def fits(snapshot, limit):
+    """Whether there is room for a second copy of what is saved."""
+    return not limit or anonymous() + snapshot.bytes < MARGIN * limit
+
+
+class Reader:
+    """A generation's tensors, going back where they came from."""
+
+    def __init__(self, generation):
+        self._file = safetensors.Reader(str(generation.path / states.STATE))
+        self._names = [name for name in self._file.slots if not name.startswith(TENSOR)]
+
+    def misfit(self, wanted):
+        """Why these variables are not those that were saved, in words; None where they are."""
+        if len(wanted) != len(self._names):
+            return f"{len(wanted)} variables where {len(self._names)} were saved"
+        for (name, variable), saved in zip(wanted, self._names):
+            slot, other = variables.slot_of(name, variable), self._file.slots[saved]
+            if (slot.dtype, slot.shape) != (other.dtype, other.shape):
+                return f"{slot.name}: {slot.shape} {slot.dtype} where {other.shape} {other.dtype} was saved"
+        return None
+
+    def put(self, wanted):
+        for name, (_, variable) in zip(self._names, wanted):
+            variable.assign(variables.array_of(self._file.slots[name], self._file.read(name)))
+
+    def fetch(self, name):
+        return variables.array_of(self._file.slots[name], self._file.read(name)).copy()
+
+    def close(self):
+        self._file.close()
