@@ -54,11 +54,19 @@ def guard(step: Step) -> Step:
     return guarded
 
 
-def steps(batches: Iterable[T], epochs: int = 1) -> Iterator[T]:
-    """Iterate over `batches`, `epochs` times: each one a step with a heartbeat and a budget."""
+def steps(batches: Iterable[T], epochs: int = 1, *, state: Any = None) -> Iterator[T]:
+    """Iterate over `batches`, `epochs` times: each one a step with a heartbeat and a budget.
+
+    `state` is what the loop trains: models, optimizers, metrics, variables, generators, objects with `get_state`
+    and `set_state`, alone or in a list or dictionary. With it, under `keepfit run`, the loop is saved between its
+    steps, and after a death the re-run goes on with the very next batch.
+
+        for x, y in keepfit.steps(dataset, epochs=3, state=[model, optimizer]):
+            train_step(x, y)
+    """
     if not isinstance(epochs, int) or epochs < 1:
         raise ValueError(f"epochs: a whole number from 1 was expected; received {epochs!r}")
-    yielded: Iterator[T] = _inside("loops").steps(_heart(), batches, epochs)
+    yielded: Iterator[T] = _inside("loops").steps(_heart(), batches, epochs, state)
     return yielded
 
 

@@ -11,6 +11,8 @@ from importlib import import_module
 from ..peak import Peak, anonymous, keep_giving_back
 from . import device, liveness, parts
 from .accumulate import MICRO_BATCH
+from .keeping import keeping_of
+from .loop_state import LoopState
 from .parts import tf
 
 LOOK_EVERY = 0.1  # seconds
@@ -101,8 +103,8 @@ class Pacer:
         self._step = 0
         self._epoch = 0
 
-    def epoch(self, number):
-        self._epoch, self._step = number, 0
+    def epoch(self, number, step=0):
+        self._epoch, self._step = number, step
 
     def before(self, batch, graph=None):
         heart = self._heart
@@ -166,15 +168,29 @@ def _graph(heart, step, batch, options):
         heart.graphs = None
 
 
-def steps(heart, batches, epochs):
-    """The batches, one after the other, `epochs` times over."""
+def steps(heart, batches, epochs, state=None):
+    """The batches, one after the other, `epochs` times over; with `state`, from where a dead process was cut off."""
     pacer = Pacer(heart)
-    for epoch in range(epochs):
-        pacer.epoch(epoch)
-        for batch in batches:
+    keeping = keeping_of(heart) if state is not None else None
+    kept = LoopState(heart, keeping, batches, state) if keeping is not None else None
+    place = kept.begin() if kept is not None else (0, 0)
+    if place is None:  # it had come to its end
+        return
+    first, done = place
+    for epoch in range(first, epochs):
+        pacer.epoch(epoch, done)
+        for batch in kept.epoch() if kept is not None else batches:
             pacer.before(batch if isinstance(batch, tuple) else (batch,))
             try:
                 yield batch
             finally:
                 pacer.after()
+            done += 1
+            if kept is not None:
+                kept.look(epoch, done)
+        done = 0
+        if kept is not None:
+            kept.look(epoch + 1, 0, between=True)
+    if kept is not None:
+        kept.end(epochs)
     heart.between()
