@@ -70,7 +70,9 @@ def test_late_growth_ends_in_a_restart_with_less(tmp_path):
     assert outcome.status == 0, outcome.stderr
     first, second = verdict["attempts"]
     assert first["cause"] == "memory_budget" and first["changed"] is None
-    assert second["cause"] == "finished" and re.fullmatch(r"micro-batch \d+ → \d+", second["changed"])
+    assert second["cause"] == "finished" and re.fullmatch(
+        r"micro-batch \d+ → \d+, resumed at epoch \d+, batch \d+", second["changed"]
+    )
     before, after = (int(word) for word in re.findall(r"\d+", second["changed"]))
     assert 1 <= after <= before // 2
     assert "again, with micro-batch" in outcome.stderr
@@ -135,8 +137,8 @@ def test_legacy_keras_is_recorded_and_says_that_it_is_not_split(tmp_path):
     assert outcome.why()["attempts"][0]["last_step"] is not None
 
 
-def test_a_crash_with_memory_to_spare_is_not_tried_again(tmp_path):
+def test_a_crash_with_memory_to_spare_is_gone_past_with_the_same_micro_batch(tmp_path):
     outcome = stage.run(tmp_path, stage.victim("trains_and_aborts.py"), ["--memory", "2GiB"])
     verdict = outcome.why()
-    assert verdict["cause"] == "abort" and len(verdict["attempts"]) == 1
-    assert outcome.stdout.count("trained") == 1
+    assert verdict["cause"] == "abort" and len(verdict["attempts"]) == 4
+    assert all(attempt["changed"].startswith("resumed at") for attempt in verdict["attempts"][1:])

@@ -1,9 +1,10 @@
 """Trains by `fit`, knows nothing of keepfit, and is killed (or kills itself) at chosen moments, once at each.
 
-    resumes.py '{"model": "cnn", "source": "arrays", "epochs": 3, "seed": 1, "deaths": […], "marks": DIR, "out": FILE}'
+    resumes.py '{"model": "cnn", "source": "arrays", "epochs": 3, "deaths": […], "marks": DIR, "out": FILE}'
 
 A death is [moment, n] or [moment, n, how]: the n-th time that moment comes, counted over all attempts of the run.
-Moments: batch-begin, batch-end, validation, epoch-end, between-fits, writing. How: kill, segfault, hang, term, abort.
+Moments: batch-begin, batch-end, validation, epoch-end, between-fits, writing.
+How: kill, segfault, hang, term, abort, oom.
 """
 
 import ctypes
@@ -35,6 +36,9 @@ def die(how):
         ctypes.string_at(0)
     if how == "abort":
         os.abort()
+    if how == "oom":
+        hoard = [np.ones((64 << 20) // 8) for _ in range(64)]  # 4 GiB
+        print(len(hoard))
     if how == "hang":
         while True:
             time.sleep(3600)
@@ -60,6 +64,8 @@ class Moments(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(PAUSE)
+        if plan.get("tell"):
+            print("batch", batch, flush=True)
         moment("batch-end")
 
     def on_test_batch_end(self, batch, logs=None):
@@ -115,12 +121,15 @@ def transformer():
     return x, keras.Model(words, layers.Dense(CLASSES)(h))
 
 
+def dense():
+    """Nothing that depends on how a batch is split."""
+    x = data.rand(ROWS, 10).astype("float32")
+    return x, keras.Sequential([layers.Dense(12, activation="tanh"), layers.Dense(CLASSES)])
+
+
 def lstm():
     x = data.rand(ROWS, 5, 4).astype("float32")
     return x, keras.Sequential([layers.LSTM(6, dropout=0.1), layers.Dense(CLASSES)])
-
-
-seen_samples = []  # what was really trained on, by label of row
 
 
 def source(kind, x, y):
@@ -190,6 +199,9 @@ def census():
     return x, Census(keras.Sequential([layers.Dense(4), layers.Dense(CLASSES)]))
 
 
+MODELS = {"cnn": cnn, "transformer": transformer, "lstm": lstm, "dense": dense, "census": census}
+
+
 def digest(arrays):
     total = hashlib.sha256()
     for array in arrays:
@@ -199,7 +211,7 @@ def digest(arrays):
 
 def main():
     die_while_writing()
-    x, model = {"cnn": cnn, "transformer": transformer, "lstm": lstm, "census": census}[plan["model"]]()
+    x, model = MODELS[plan["model"]]()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **plan.get("compile", {}))
     csv = plan["out"] + ".csv"
@@ -223,6 +235,7 @@ def main():
         "weights": digest(v.numpy() for v in model.weights),
         "optimizer": digest(v.numpy() for v in model.optimizer.variables),
         "metrics": digest(v.numpy() for v in model.metrics_variables),
+        "norms": [float(np.linalg.norm(v.numpy())) for v in model.weights],
         "iterations": int(model.optimizer.iterations.numpy()),
         "history": histories,
         "csv": open(csv).read(),

@@ -17,7 +17,8 @@ from ..machine.limits import parse_size
 from ..supervise import options as supervise_options
 from ..supervise.launch import CannotLaunch
 from ..supervise.options import RunOptions
-from ..supervise.records import unfinished
+from ..supervise.policy import where
+from ..supervise.records import newest, unfinished
 from ..supervise.run import supervise
 from . import UserError
 from .selection import add_runs_directory, find_run, positive, runs_directory
@@ -117,4 +118,8 @@ def _conclusion(run: RunDirectory, options: RunOptions) -> str:
         return ""
     if verdict.outcome == "finished":
         return f"keepfit: {verdict.summary}" if verdict.summary != "finished" else ""
-    return "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr))
+    text = "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr))
+    saved = newest(run)
+    if saved is not None:
+        text += f"\nkeepfit: saved at {where(saved)}; go on with: keepfit run --resume {run.id} -- …"
+    return text

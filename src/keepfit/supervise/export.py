@@ -41,7 +41,7 @@ def export(run: RunDirectory, target: Path) -> Written:
     if found is None:
         raise CannotExport(f"run {run.id} has no good saved state")
     generation, manifest = found
-    of = f"state {manifest.number}, " + ("at its end" if manifest.kind == "end" else where(manifest))
+    of = f"state {manifest.number}, {where(manifest)}"
     if not os.access(target.absolute().parent, os.W_OK):
         raise CannotExport(f"{target.absolute().parent} cannot be written", CANNOT_WRITE)
     why = _by_its_interpreter(run, generation, manifest, target)

@@ -38,7 +38,7 @@ FORWARDED = (
     signal.SIGUSR1,
     signal.SIGUSR2,
 )
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _HEARD = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD, signal.SIGTSTP)
 
 
@@ -281,7 +281,7 @@ class Front:
                 self._forward(arrived)
 
     def _forward(self, arrived: Arrived) -> None:
-        if arrived.number in _ENDING or self._exit is not None:
+        if arrived.number in ENDING or self._exit is not None:
             self.called_off = True  # whoever asks keepfit to end does not want another attempt
         if self._exit is not None:
             return

@@ -89,14 +89,12 @@ def another(standing: Standing, smaller: str | None) -> Again | None:
 
 
 def _resumed(newest: Manifest | None) -> str:
-    if newest is None:
-        return "from the start"
-    if newest.kind == "end":
-        return f"resumed after fit {newest.fit}"
-    return f"resumed at {where(newest)}"
+    return "from the start" if newest is None else f"resumed at {where(newest)}"
 
 
 def where(manifest: Manifest) -> str:
     """`epoch 3, batch 17`, counted from 1 as Keras prints them."""
+    if manifest.kind == "end":
+        return f"the end of fit {manifest.fit}"
     fit = f"fit {manifest.fit}, " if manifest.fit > 1 else ""
     return f"{fit}epoch {manifest.epoch + 1}, batch {manifest.batch + 1}"

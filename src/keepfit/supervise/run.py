@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..blackbox import record as recorded
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..blackbox.tail import TailWriter
@@ -199,14 +200,14 @@ class Course:
         if link.closed or judge.ended_well:
             return False
         death = conclude.revisit(self._record.run)
-        if death.outcome != "died":
+        if death.outcome != "died" or self._asked_to_end():
             return False
         smaller = judge.changes() if policy.wants_less_memory(death) else None
         same = int(self._again.get("fruitless") or 0) if self._again.get("cause") == death.cause else 0
-        newest = records.newest(self._record.run) if "checkpoint" in self._options.guards else None
-        standing = policy.Standing(
-            death.cause, newest, int(self._again.get("reached") or self._reached), same, judge.trained
-        )
+        resumes = "checkpoint" in self._options.guards
+        newest = records.newest(self._record.run) if resumes else None
+        reached = int(self._again.get("reached") or self._reached)
+        standing = policy.Standing(death.cause, newest, reached, same, training=resumes and judge.trained)
         decided = policy.another(standing, smaller[1] if smaller else None)
         if decided is None:
             return False
@@ -222,12 +223,16 @@ class Course:
             f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again{pause}, {decided.changed}"
         )
         at_most = smaller[0] if smaller else self._again.get("at_most")
-        reached = newest.number if newest else 0
         link.send(
             again={"at_most": at_most, "changed": decided.changed, "pause": decided.pause, "cause": death.cause,
-                   "fruitless": decided.fruitless, "reached": reached}
+                   "fruitless": decided.fruitless, "reached": newest.number if newest else 0}
         )  # fmt: skip
         return True
+
+    def _asked_to_end(self) -> bool:
+        """Whether somebody has asked keepfit itself to end: then nothing is started again."""
+        notices = recorded.load(self._record.run).last.notices
+        return any(notice.signal in front.ENDING for notice in notices)
 
 
 def _post_keeper(made: fence.Fence) -> int | None:
