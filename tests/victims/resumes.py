@@ -96,7 +96,7 @@ def die_while_writing():
 
 # --- what is trained ---------------------------------------------------------------------------------------
 
-data = np.random.RandomState(7)
+data = np.random.RandomState(plan.get("data", 7))
 ROWS, BATCH, CLASSES = 104, 8, 3
 labels = data.randint(0, CLASSES, ROWS)
 

@@ -77,6 +77,7 @@ class Judge:
         self._not_the_commands = (os.getpid(), *others)
         self._at_most = at_most
         self.may_go_again = restarts > 0
+        self.refused = False  # it was to be resumed, and is another training: one line says so
         self._planned: tuple[Danger, float] | None = None  # a restart that waits for a state to be saved, until when
         self._steward: Steward | None = None
         self._import = Import(pulse, options.memory)
@@ -372,6 +373,7 @@ class Judge:
 
     def _report(self, report: Mapping[str, object]) -> None:
         """What the agent told through the journal."""
+        self.refused = self.refused or (report.get("kind") == "checkpoint-refused" and bool(report.get("asked")))
         for finding in findings({k: v for k, v in report.items() if k not in ("event", "t", "m")}):
             self._note(finding)
 

@@ -186,7 +186,8 @@ class Course:
                 judge = appoint(parent)
                 judge.run(subject)
                 if not self._goes_again(judge, subject, theirs):
-                    judge.say(self._verdict(record.run, self._options), verdict=True)
+                    text = self._verdict(record.run, self._options)
+                    judge.say("" if judge.refused else text, verdict=True)
                     record.journal.write("end")
                 theirs.send(done=True)
         except BaseException as error:
