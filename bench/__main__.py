@@ -5,7 +5,10 @@ from __future__ import annotations
 import runpy
 import sys
 
-ALL = ("verdicts", "latency", "footprint", "tree500", "overhead", "kills", "exactness", "throughput", "budgets")
+ALL = (
+    "verdicts", "latency", "footprint", "tree500", "overhead", "kills", "exactness", "throughput", "budgets",
+    "saving", "recovery", "deaths",
+)  # fmt: skip
 
 
 def main() -> int:

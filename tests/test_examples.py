@@ -46,3 +46,20 @@ def test_s20_custom_loop(tmp_path, needs):
     after = stage.run(tmp_path / "b", [sys.executable, script.format("after")], ["--memory", "900MiB"])
     assert after.status == 0, after.stderr
     assert len(re.findall(r"^loss", after.stdout, re.MULTILINE)) == 3
+
+
+@pytest.mark.cgroup
+def test_five_deaths(tmp_path, needs):
+    needs("cgroup")
+    calm = subprocess.run(
+        [sys.executable, str(EXAMPLES / "five_deaths.py"), "--calm"], capture_output=True, text=True, check=True,
+        env=stage.clean_environment(tmp_path),
+    )  # fmt: skip
+    options = ["--memory", "1GiB", "--restarts", "5", "--hang-after", "5"]
+    outcome = stage.run(
+        tmp_path / "runs", [sys.executable, str(EXAMPLES / "five_deaths.py")], options, TMPDIR=str(tmp_path)
+    )
+    assert outcome.status == 0, outcome.stderr
+    assert outcome.stdout == calm.stdout
+    causes = [attempt["cause"] for attempt in outcome.why()["attempts"]]
+    assert causes == ["killed_unknown", "segfault", "hang", "terminated", "memory_budget", "finished"]

@@ -299,6 +299,7 @@ ZOO: tuple[Victim, ...] = (
         "generator_blocks_by_the_default_rule",
         "generator_blocks.py",
         Expected("hang", SURE, status=137, where={"phase": "train", "line": 12}),
+        options=("--no-restart",),
         needs=TF,
     ),
     Victim(

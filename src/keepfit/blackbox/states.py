@@ -192,6 +192,11 @@ class Vault:
         for generation in steps[: max(0, len(steps) - kept)]:
             generation.remove()
 
+    def thin(self) -> None:
+        """The training has finished: its last state stays, what led to it goes."""
+        for generation in self.generations()[:-1]:
+            generation.remove()
+
 
 class Draft:
     """A generation that is being written: beside the others, and not seen as one until it is whole."""

@@ -9,19 +9,33 @@ from pathlib import Path
 from ..blackbox import index, record, retention
 from ..blackbox.journal import JournalWriter
 from ..blackbox.rundir import RunDirectory
+from ..blackbox.states import Vault
 from ..conditions import verdict as judgement
 from ..facts import Record, Verdict, verdict_json
 from ..machine import kernel_log, procfs
+
+KEPT_FOR = 3 * 86400.0  # seconds that an unfinished run's states are not given up for space
 
 
 def conclude(run: RunDirectory, runs: Path) -> Verdict:
     """Judge a run that has just ended; the verdict goes into its journal and into the index."""
     verdict = revisit(run)
     write(run, verdict)
+    if verdict.outcome == "finished":
+        Vault(run.checkpoints).thin()
     now = time.time()
     index.put(runs, [index.judged(index.row_of(run), verdict_json(verdict), now)])
-    retention.apply(runs, retention.Policy.of(os.environ), lambda old: old.id == run.id or is_alive(old))
+    retention.apply(runs, retention.Policy.of(os.environ), lambda old: old.id == run.id or is_needed(old))
     return verdict
+
+
+def is_needed(run: RunDirectory) -> bool:
+    """Alive, or cut off not long ago with something to go on from."""
+    if is_alive(run):
+        return True
+    newest = Vault(run.checkpoints).generations()[-1:]
+    fresh = any(time.time() - os.stat(state.path).st_mtime < KEPT_FOR for state in newest)
+    return fresh and index.row_of(run).state != "finished"
 
 
 def write(run: RunDirectory, verdict: Verdict) -> None:

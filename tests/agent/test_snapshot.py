@@ -1,0 +1,113 @@
+"""Variables of every kind go to disk and come back, and a snapshot is not touched by what trains on."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from keepfit.blackbox.states import Manifest, Vault
+
+pytestmark = pytest.mark.tensorflow
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def tf(needs):
+    needs("tensorflow")
+    import tensorflow
+
+    return tensorflow
+
+
+def saved(vault, named, copied=True, then=lambda: None):
+    """A generation of these variables, with something happening between the copy and the writing."""
+    from keepfit.agent.tensorflow.snapshot import Beside, Snapshot
+
+    snapshot = Snapshot(Manifest(number=0, fit=1), named, Beside(), {})
+    if copied:
+        snapshot.copy()
+        then()
+    snapshot.write(vault.draft(1, snapshot.bytes))
+    return vault.generations()[-1]
+
+
+def restored(generation, named):
+    from keepfit.agent.tensorflow.snapshot import Reader
+
+    generation.verified()
+    reader = Reader(generation)
+    assert reader.misfit(named) is None
+    reader.put(named)
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"]
+)
+def test_every_type_comes_back_to_the_bit(tmp_path, tf, dtype):
+    import numpy as np
+
+    bits = np.random.RandomState(0).randint(0, 2, 24).astype("uint8")
+    values = tf.cast(tf.constant(bits.reshape(4, 6)), dtype)
+    variables = [tf.Variable(values), tf.Variable(tf.cast(1, dtype)), tf.Variable(tf.cast(tf.zeros((0, 3)), dtype))]
+    named = [(f"same name/{index}", variable) for index, variable in enumerate(variables)]
+    wanted = [variable.numpy().tobytes() for variable in variables]
+    generation = saved(Vault(tmp_path), named)
+    for variable in variables:
+        variable.assign(tf.zeros_like(variable))
+    restored(generation, named)
+    assert [variable.numpy().tobytes() for variable in variables] == wanted
+
+
+def test_what_trains_on_does_not_reach_the_snapshot(tmp_path, tf):
+    """The copy is made by TensorFlow, when it next writes: by plain assignments, in place, sparsely and by XLA."""
+    variable = tf.Variable(tf.ones((1000, 50)))
+
+    @tf.function(jit_compile=True)
+    def compiled():
+        variable.assign(variable * 2.0 + 1.0)
+
+    def trains():
+        variable.assign_add(tf.ones((1000, 50)))
+        variable.scatter_nd_update([[3]], [[7.0] * 50])
+        compiled()
+        variable.assign(tf.zeros((1000, 50)))
+
+    generation = saved(Vault(tmp_path), [("v", variable)], then=trains)
+    assert float(tf.reduce_sum(variable)) == 0.0
+    restored(generation, [("v", variable)])
+    assert float(tf.reduce_min(variable)) == float(tf.reduce_max(variable)) == 1.0
+
+
+def test_ten_thousand_tiny_variables(tmp_path, tf):
+    named = [(f"model/{index:05d}/same", tf.Variable(float(index))) for index in range(10_000)]
+    generation = saved(Vault(tmp_path), named)
+    for _, variable in named:
+        variable.assign(-1.0)
+    restored(generation, named)
+    assert all(float(variable) == index for index, (_, variable) in enumerate(named))
+
+
+def test_a_variable_of_more_than_two_gigabytes(tmp_path, tf):
+    if shutil.disk_usage(tmp_path).free < 6 * GIB:
+        pytest.skip("needs 6 GiB of disk")
+    with open("/proc/meminfo") as file:
+        available = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    if available < 10 * GIB:
+        pytest.skip("needs 10 GiB of memory")
+    variable = tf.Variable(tf.zeros((2_200_000_000,), tf.int8))
+    variable[-1].assign(5)
+    generation = saved(Vault(tmp_path), [("big", variable)], copied=False)
+    variable.assign(tf.zeros((2_200_000_000,), tf.int8))
+    restored(generation, [("big", variable)])
+    assert int(variable[-1]) == 5
+    shutil.rmtree(tmp_path)
+
+
+def test_a_change_of_shape_is_said_in_words(tmp_path, tf):
+    from keepfit.agent.tensorflow.snapshot import Reader
+
+    generation = saved(Vault(tmp_path), [("kernel", tf.Variable(tf.zeros((3, 4))))])
+    found = Reader(generation).misfit([("kernel", tf.Variable(tf.zeros((3, 5))))])
+    assert found == "kernel: (3, 5) F32 where (3, 4) F32 was saved"
