@@ -47,6 +47,45 @@ keepfit: a Python exception: KeyError: 'label'                                  
   help       keepfit explain KF510; the record: keepfit why 20261115-031502-k7f3"""
 
 
+STORY_SCREEN = """\
+keepfit: finished; at attempt 9 (resumed at epoch 7, batch 1)                                          KF500 · certain
+  where      epoch 9, step 19, end, attempt 9
+  evidence   exit: pid 2273 exited with status 0
+  attempts   4 before: 3 × killed_unknown, 1 × segfault
+             5: hang after 9 s, resumed at epoch 3, batch 2
+             6: terminated after 8 s, resumed at epoch 5, batch 2
+             7: killed_unknown after 8 s, resumed at epoch 6, batch 21
+             8: memory_budget after 7 s, resumed at epoch 6, batch 25
+             9: finished after 12 s, micro-batch 16 → 2, resumed at epoch 7, batch 1"""
+
+
+def test_the_story_of_the_attempts():
+    told = [
+        AttemptLine(1, "killed_unknown", None, 12.0, 3),
+        AttemptLine(2, "killed_unknown", "resumed at epoch 1, batch 2", 9.0, 3),
+        AttemptLine(3, "segfault", "resumed at epoch 1, batch 9", 9.0, 3),
+        AttemptLine(4, "killed_unknown", "resumed at epoch 2, batch 9", 9.0, 3),
+        AttemptLine(5, "hang", "resumed at epoch 3, batch 2", 9.0, 3),
+        AttemptLine(6, "terminated", "resumed at epoch 5, batch 2", 8.0, 3),
+        AttemptLine(7, "killed_unknown", "resumed at epoch 6, batch 21", 8.0, 3),
+        AttemptLine(8, "memory_budget", "resumed at epoch 6, batch 25", 7.0, 3),
+        AttemptLine(9, "finished", "micro-batch 16 → 2, resumed at epoch 7, batch 1", 12.0, 3),
+    ]
+    verdict = Verdict(
+        run="r",
+        outcome="finished",
+        cause="finished",
+        because=(),
+        code="KF500",
+        confidence="certain",
+        summary="finished; at attempt 9 (resumed at epoch 7, batch 1)",
+        where=Where(attempt=9, epoch=9, step=19, phase="end", pid=2273),
+        evidence=(Evidence("exit", "pid 2273 exited with status 0"),),
+        attempts=tuple(told),
+    )
+    assert verdict_text.render(verdict) == STORY_SCREEN
+
+
 def test_a_death():
     assert verdict_text.render(DEATH) == SCREEN
 

@@ -142,6 +142,15 @@ def test_another_model_is_refused(tmp_path, stopped):
     assert "KF704" in [finding["code"] for finding in outcome.events("finding")]
 
 
+def test_force_resume_takes_what_fits(tmp_path, stopped):
+    """Another head on the same body, and other data: what fits is taken, the epoch begins with its first batch."""
+    command, run = copied(stopped, tmp_path)
+    changed = json.dumps({**json.loads(command[-1]), "data": 8, "classes": 4, "out": str(tmp_path / "result.json")})
+    outcome = go_on(tmp_path, [*command[:-1], changed], "--resume", run, "--force-resume")
+    assert outcome.status == 0, outcome.stderr
+    assert outcome.events("resumed")
+
+
 def test_other_data_is_refused(tmp_path, stopped):
     command, run = copied(stopped, tmp_path)
     other = [*command[:-1], json.dumps({**json.loads(command[-1]), "data": 8})]

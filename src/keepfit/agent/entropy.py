@@ -13,14 +13,15 @@ import os
 import sys
 from typing import Any
 
-FILE = "entropy.json"
-
 
 class Entropy:
-    """The beginnings of one run's random generators."""
+    """The beginnings of one process' random generators."""
 
-    def __init__(self, record: str) -> None:
-        self._path = os.path.join(record, FILE)
+    def __init__(self, record: str, identity: str) -> None:
+        self.identity = identity
+        folder = os.path.join(record, "entropy")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._path = os.path.join(folder, f"{identity}.json")
         self._known: dict[str, Any] = {}
         try:
             with open(self._path) as file:

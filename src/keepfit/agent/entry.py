@@ -6,7 +6,7 @@ import os
 import sys
 
 from ..blackbox.journal import JournalWriter
-from . import lifeline, wake
+from . import identity, lifeline, wake
 from .entropy import Entropy
 
 # Command lines of interpreters that Python's own machinery starts: they are left alone.
@@ -30,7 +30,7 @@ def start(record: str) -> None:
         return
     journal = JournalWriter(os.path.join(record, "journal.jsonl"))
     armed = lifeline.arm(record, journal)
-    wake.listen(journal, os.environ.get("KEEPFIT_PULSE", ""), _entropy(record))
+    wake.listen(journal, os.environ.get("KEEPFIT_PULSE", ""), _entropy(record, command_line))
     journal.write(
         "agent",
         state="ready",
@@ -42,11 +42,11 @@ def start(record: str) -> None:
     )
 
 
-def _entropy(record: str) -> Entropy | None:
-    """Of the command itself, not of what it starts: those have beginnings of their own."""
-    if not os.environ.get("KEEPFIT_STATES") or os.environ.get("KEEPFIT_FRONT") != str(os.getppid()):
+def _entropy(record: str, command_line: str) -> Entropy | None:
+    """What this process began with; None where nothing is kept of it."""
+    if not os.environ.get("KEEPFIT_STATES"):
         return None
     try:
-        return Entropy(record)
-    except OSError:
+        return Entropy(record, identity.of_this_process(record, command_line))
+    except (OSError, ValueError):
         return None

@@ -11,10 +11,12 @@ import ctypes
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 GRACE = 10.0  # seconds
+ECHO = 1.0  # a signal to all processes of a job comes twice: directly, and through keepfit
 _PARTING = (signal.SIGTERM, signal.SIGINT)
 _SAVING = (signal.SIGUSR1,)
 
@@ -25,6 +27,7 @@ class Parting:
         self.waits = False  # for a state to be saved
         self._before: dict[int, Any] = {}
         self._asked: int | None = None
+        self._asked_at = 0.0
         self._settled = threading.Event()
         self._ear: tuple[int, int] | None = None  # a pipe into which signals are written the moment they arrive
         self._registered = False
@@ -61,8 +64,11 @@ class Parting:
         self._hurry()
         if number in _SAVING:
             return
-        again, self._asked = self._asked is not None, number
-        if again:  # once more, or the grace time is over
+        now = time.monotonic()
+        if self._asked is None:
+            self._asked, self._asked_at = number, now
+        elif number != self._asked or now - self._asked_at > ECHO:  # once more, or the grace time is over
+            self._asked = number
             self._go()
 
     def saved(self) -> None:
@@ -99,10 +105,11 @@ class Parting:
 
     def _in_child(self) -> None:
         """A worker that was forked in mid-training ends when it is told to, and says nothing into our pipe."""
-        if self._before:
+        if self._ear is not None and threading.current_thread() is threading.main_thread():
             self._ear = None
-            signal.set_wakeup_fd(-1)
-            self._give_back()
+            if self._before:
+                signal.set_wakeup_fd(-1)
+                self._give_back()
 
     def _hear(self, ear: int) -> None:
         while True:

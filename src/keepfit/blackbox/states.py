@@ -51,6 +51,7 @@ class Manifest:
     batch: int = 0  # and the batch in it, both counted from 0
     step: int = 0  # batches trained so far, in this `fit`
     written: float = 0.0  # wall clock
+    process: str = ""  # which one of the run's processes: its command line, and the how-manieth
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name -> bytes, sha256
     state: Mapping[str, Any] = field(default_factory=dict)  # what is no tensor
     format: int = FORMAT
@@ -174,8 +175,8 @@ class Vault:
         if free < needs + spare:
             raise NoRoom(28, f"{needs} bytes wanted, {max(0, free - spare)} free")
 
-    def prune(self, kept: int = KEPT) -> None:
-        """Of the `fit` in progress the newest `kept` stay; of finished ones their end; unfinished writes go."""
+    def prune(self, process: str = "", kept: int = KEPT) -> None:
+        """Of a process' training in progress the newest `kept` stay; of finished ones their end."""
         for leftover in self.path.glob("*.old"):
             shutil.rmtree(leftover, ignore_errors=True)
         present = self.generations()
@@ -187,7 +188,7 @@ class Vault:
                 if generation is not present[-1]:  # superseded, whatever it was
                     generation.remove()
                 continue
-            if manifest.kind == "step":
+            if manifest.kind == "step" and manifest.process == process:
                 steps.append(generation)
         for generation in steps[: max(0, len(steps) - kept)]:
             generation.remove()
@@ -224,9 +225,9 @@ class Draft:
                     _flush(file)
                     self._files[name] = {"bytes": os.fstat(file.fileno()).st_size, "sha256": checksum}
 
-    def complete(self, manifest: Manifest) -> Manifest:
+    def complete(self, manifest: Manifest, process: str = "") -> Manifest:
         """Manifest, flush, rename: from now on it is a generation."""
-        whole = replace(manifest, number=self.number, files=dict(self._files))
+        whole = replace(manifest, number=self.number, process=process, files=dict(self._files))
         with open(self.path / MANIFEST, "xb") as file:
             file.write(encode(whole))
             _flush(file)

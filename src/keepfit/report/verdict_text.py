@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections import Counter
 
 from ..facts import Verdict
 from .style import Style, harmless
@@ -11,6 +12,7 @@ from .style import Style, harmless
 MAX_LINES = 12
 WIDTH = 118
 _LABEL = 11
+MAX_STORY = 6  # attempts that are told of
 MAX_PATCH = 3  # lines of a patch on the user's own code
 _LONG_PATH = re.compile(r"(?:/[\w.@:-]+){2,}(?<=.{48})")
 _COLOUR = {"finished": "green", "running": "cyan", "died": "red", "unknown": "yellow"}
@@ -21,7 +23,7 @@ def render(verdict: Verdict, colours: bool = False, width: int = WIDTH) -> str:
     above = _row("where", _where(verdict), style, width, 1)
     if verdict.code_line:
         above += _row("", "> " + harmless(verdict.code_line), style, width, 1)
-    below: list[str] = []
+    below = _story(verdict, style, width)
     if verdict.because:
         below += _row("because", ", ".join(word.replace("_", " ") for word in verdict.because), style, width, 1)
     if verdict.lacked:
@@ -34,7 +36,7 @@ def render(verdict: Verdict, colours: bool = False, width: int = WIDTH) -> str:
             below += _row("", harmless(line), style, width, 2)
     if verdict.outcome in ("died", "unknown"):
         below += _row("help", f"keepfit explain {verdict.code}; the record: keepfit why {verdict.run}", style, width, 1)
-    room = MAX_LINES - 1 - len(above) - len(below)
+    room = max(1, MAX_LINES - 1 - len(above) - len(below))
     return "\n".join([_head(verdict, style, width), *above, *_evidence(verdict, style, width, room), *below])
 
 
@@ -76,6 +78,26 @@ def _where(verdict: Verdict) -> str:
     if not words and where.pid:
         words.append(f"pid {where.pid}")
     return ", ".join(words)
+
+
+def _story(verdict: Verdict, style: Style, width: int) -> list[str]:
+    """The attempts, where there was more than one: what ended each, and what was changed for it."""
+    attempts = verdict.attempts
+    if len(attempts) < 2:
+        return []
+    shown = attempts if len(attempts) <= MAX_STORY else attempts[1 - MAX_STORY :]
+    lines = []
+    if len(shown) < len(attempts):
+        causes = Counter(attempt.cause for attempt in attempts[: -len(shown)])
+        earlier = ", ".join(f"{count} × {cause}" for cause, count in causes.most_common())
+        lines.append(f"{len(attempts) - len(shown)} before: {earlier}")
+    for attempt in shown:
+        changed = f", {attempt.changed}" if attempt.changed else ""
+        lines.append(f"{attempt.n}: {attempt.cause} after {attempt.seconds:.0f} s{harmless(changed)}")
+    rows = []
+    for index, line in enumerate(lines):
+        rows += _row("" if index else "attempts", line, style, width, 1)
+    return rows
 
 
 def _evidence(verdict: Verdict, style: Style, width: int, room: int) -> list[str]:

@@ -271,8 +271,9 @@ class Judge:
 
     @property
     def trained(self) -> bool:
-        """Whether a framework was at work: what is no training is not started again by itself."""
-        return self._lookout.last_beat is not None
+        """Whether it was one: what is no training is not started again by itself."""
+        beat = self._lookout.last_beat
+        return beat is not None and (beat.steps > 0 or beat.phase in ("train", "trace", "validation"))
 
     def changes(self) -> tuple[dict[str, int], str] | None:
         """What the next attempt would do differently: (rows at most by step, in words); None: nothing."""

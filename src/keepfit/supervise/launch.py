@@ -58,6 +58,7 @@ def trainee_environment(
     states: str | None = None,
     resume: str = "",
     hash_seed: str = "",
+    attempt: int = 1,
 ) -> dict[str, str]:
     """The user's environment, with the agent's way in and unbuffered output.
 
@@ -78,7 +79,7 @@ def trainee_environment(
     if states is not None:
         changed["KEEPFIT_STATES"] = states
         changed["KEEPFIT_RESUME"] = resume
-        changed["KEEPFIT_FRONT"] = str(os.getpid())
+        changed["KEEPFIT_ATTEMPT"] = str(attempt)
         changed.setdefault("PYTHONHASHSEED", hash_seed)
     return changed
 

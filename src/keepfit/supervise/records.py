@@ -15,6 +15,7 @@ from typing import Any
 
 from .. import _version
 from ..blackbox import index, journal, secrets
+from ..blackbox import record as recorded
 from ..blackbox.journal import JournalWriter
 from ..blackbox.rundir import RunDirectory, all_runs
 from ..blackbox.safetensors import Damaged
@@ -65,6 +66,9 @@ def reopen(run: RunDirectory, options: RunOptions) -> Record:
     lock = _lock(run)
     if lock is None:
         raise CannotLaunch(f"run {run.id} is in use: another keepfit runs or resumes it", USAGE)
+    if recorded.load(run).alive:
+        os.close(lock)
+        raise CannotLaunch(f"run {run.id} still trains, without its keepfit: end it first", USAGE)
     events, _ = journal.read(run.journal)
     head = _first(events, "run")
     if not options.force_resume and (changed := _changed(head.get("files") or {}, options.argv)):

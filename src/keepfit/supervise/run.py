@@ -160,7 +160,7 @@ class Course:
             resumed = ""
         address = pulse.address if pulse else None
         return launch.trainee_environment(
-            self._environment, str(run.path), address, states, resumed, self._record.hash_seed
+            self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number
         )
 
     def _fork_judge(self, boards: stage.Stage, appoint: Callable[[int], Judge], ours: Link, theirs: Link) -> int | None:

@@ -40,7 +40,7 @@ def _take_one(callback, keep):
     if attributes:
         held["attributes"] = attributes
     if _takes_part(callback):
-        held["state"] = pack(callback.get_state(), keep)
+        held["state"] = pack(callback.get_state(), lambda array: keep(array.copy()))  # it may change its arrays
     if (file := _csv_file(callback)) is not None:
         file.flush()
         held["written"] = os.stat(callback.filename).st_size

@@ -46,6 +46,7 @@ class Keeper:
         self._parting = Parting(self._hurry)
         self._session = None
         self._thread = None
+        self._owed = []  # (source, session) of skipped trainings whose batches were not drawn again
         self.guard = None
         self.make_iterator = None
         self.enumerate = None
@@ -70,6 +71,7 @@ class Keeper:
             self._thread = threading.get_ident()
             self.steps_at_start = self.heart.steps
             before = model._initial_epoch
+            self._pay(bound.arguments.get("x"))
             try:
                 if (end := self._keeping.end_of(number)) is not None:
                     history = self._skip(session, end, original, bound)
@@ -80,6 +82,7 @@ class Keeper:
                     session.saved = self._keeping.cut_of(number)
                 with self._parting:
                     history = original(model, *args, **kwargs)
+                session.settle()
                 self._finished(session)
                 return history
             finally:
@@ -90,6 +93,8 @@ class Keeper:
         return fit
 
     def _may_keep(self, model):
+        if not self.heart.alive:
+            return False  # a forked worker: what it trains is its own
         if self._session is not None:
             if self._thread != threading.get_ident():
                 self._keeping.not_kept("two trainings at once in one process: only the first is saved")
@@ -102,7 +107,8 @@ class Keeper:
 
     def _finished(self, session):
         try:
-            self._keeping.saving.end(session, self.heart.epoch + 1)
+            if not self._keeping.waits:
+                self._keeping.saving.end(session, self.heart.epoch + 1)
         except Exception as error:
             self.heart.failed("keeper.end", error)
 
@@ -119,6 +125,8 @@ class Keeper:
         if session.saved is None:
             session.close()
             return None
+        if session.move_data_on():
+            self._owed.append((bound.arguments.get("x"), session))
         saved = end[1].state["callbacks"]
         listed = import_module(self.source + "callbacks.callback_list").CallbackList
         if isinstance(user, listed):
@@ -130,6 +138,14 @@ class Keeper:
         randomness.put(unpack(end[1].state["random"], session.fetch))
         self._keeping.note("resumed", fit=session.number, skipped=True)
         return told._history or history
+
+    def _pay(self, source):
+        """A generator that a skipped `fit` had read from goes on where that left it, if it is used again."""
+        for owed in [owed for owed in self._owed if owed[0] is source]:
+            self._owed.remove(owed)
+            host = randomness.take_host()
+            owed[1].settle()
+            randomness.put_host(host)
 
     # --- hooks ----------------------------------------------------------------------------------------
 
@@ -236,8 +252,8 @@ class Keeper:
 
     def _look(self, session, epoch, batch, between=False):
         """A state, if it is time for one; whatever fails, the training goes on."""
-        if session.model.stop_training:
-            return  # the end is near, and is saved
+        if session.model.stop_training or self._keeping.waits:
+            return  # the end is near, and is saved; or a later training's state must not be pushed out
         wanted = self._parting.waits or self.heart.counsel.wants_state()
         try:
             self._keeping.saving.look(session, epoch, batch, between, wanted)

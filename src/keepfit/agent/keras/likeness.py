@@ -47,9 +47,9 @@ def of_data(owner):
     found = {
         "source": type(adapter).__name__,
         "elements": str(getattr(owner._distributed_dataset, "element_spec", None)),
-        "batches": adapter.num_batches,
-        "steps": owner.steps_per_epoch,
-        "at_once": owner.steps_per_execution,
+        "batches": _whole(adapter.num_batches),
+        "steps": _whole(owner.steps_per_epoch),
+        "at_once": _whole(owner.steps_per_execution),
     }
     contents = _contents(adapter)
     if contents is not None:
@@ -71,6 +71,10 @@ def data_difference(saved, found):
     if saved.get("contents") and found.get("contents") and saved["contents"] != found["contents"]:
         return "the contents of the data are not those that were trained on (an unseeded split or shuffle?)"
     return None
+
+
+def _whole(number):
+    return None if number is None else int(number)
 
 
 def _contents(adapter):

@@ -18,7 +18,7 @@ class Pipeline:
         self.begun = 0  # epochs, or validations
         self._saver = None
         self._iterator = None  # the one in use
-        self._pending = None  # where to go on, until it was reached
+        self.pending = None  # (place, iterator's state) to go on from, until it was reached
         self._before_step = None
         self._known = None  # (where, state) that was taken last; between two turns it does not change
 
@@ -30,9 +30,9 @@ class Pipeline:
 
     def steps(self, original, owner):
         """Keras' own steps of one epoch, from where the training is to go on."""
-        pending, self._pending = self._pending, None
+        pending, self.pending = self.pending, None
         if pending is not None:
-            yield from self._resumed(original, owner, pending)
+            yield from self._resumed(original, owner, *pending)
         else:
             self.begun += 1
             yield from self._noted(original(owner))
@@ -50,8 +50,12 @@ class Pipeline:
 
     def place(self, owner, batch, between):
         """(what the manifest says of the position, the iterator's state or None)."""
+        if self.pending is not None:  # not reached yet: it is where it was
+            return self.pending
         if self._saver is None:
-            self._saver = position.Saver(owner._distributed_dataset, type(owner.data_adapter).__name__)
+            adapter = owner.data_adapter
+            arrays = type(adapter).__name__ == "ArrayDataAdapter" and adapter._shuffle != "batch"
+            self._saver = position.Saver(owner._distributed_dataset, ordered_once=arrays)
         iterator = self._iterator
         if between and owner._current_iterator is not None:
             iterator = owner._current_iterator
@@ -64,31 +68,44 @@ class Pipeline:
             "batch": batch,
             "epochs": self.begun if between else self.begun - 1,  # gone through, to their end
             "between": between,
-            "seen": owner._steps_seen,
-            "num_batches": owner._num_batches,
+            "seen": int(owner._steps_seen),
+            "num_batches": None if owner._num_batches is None else int(owner._num_batches),
             "current": owner._current_iterator is not None,
         }
         return known, state
 
     # --- going on -----------------------------------------------------------------------------------
 
-    def go_on(self, place, prefix, before_step=None):
+    def go_on(self, place, state, before_step=None):
         """The next steps begin at `place`. `before_step(epoch)` is told of every epoch that was drawn again."""
-        self._pending = {**place, "prefix": prefix}
+        self.pending = place, state
         self._before_step = before_step
 
-    def _resumed(self, original, owner, place):
+    def settle(self, original, owner):
+        """Nothing more is trained from it here; what comes after is to find it moved on all the same."""
+        (place, state), self.pending = self.pending, None
+        if place["how"] == JUMP:
+            if state is not None:
+                position.restore(iter(owner._get_iterator()), state)
+        else:
+            self._draw_epochs(original, owner, place["epochs"])
+
+    def _resumed(self, original, owner, place, state):
         self.begun = place["epochs"] + 1
         if place["how"] == JUMP:
-            yield from self._jumped(original, owner, place)
+            yield from self._jumped(original, owner, place, state)
         else:
             yield from self._replayed(original, owner, place)
 
-    def _jumped(self, original, owner, place):
+    def _jumped(self, original, owner, place, state):
+        if self.role == "test":  # every validation begins anew; only the seeds of its shuffles go on
+            position.restore(iter(owner._get_iterator()), state)
+            yield from self._noted(original(owner))
+            return
         owner._num_batches = place["num_batches"]
         if place["between"]:
             iterator = iter(owner._get_iterator())
-            position.restore(iterator, place["prefix"])
+            position.restore(iterator, state)
             owner._current_iterator = iterator if place["current"] else None
             owner._steps_seen = place["seen"]
             yield from self._noted(original(owner))
@@ -99,18 +116,13 @@ class Pipeline:
         restored = False
         for begin, end, iterator in original(owner):
             if not restored:
-                position.restore(iterator, place["prefix"])
+                position.restore(iterator, state)
                 self._iterator, restored = iterator, True
             if begin >= place["batch"]:
                 yield begin, end, iterator
 
     def _replayed(self, original, owner, place):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # data that ran out, as it did before
-            for epoch in range(place["epochs"]):
-                draw_epoch(original, owner)
-                if self._before_step is not None:
-                    self._before_step(epoch)
+        self._draw_epochs(original, owner, place["epochs"])
         if place["between"]:
             yield from self._noted(original(owner))
             return
@@ -118,17 +130,33 @@ class Pipeline:
             self._iterator = iterator
             if begin >= place["batch"]:
                 yield begin, end, iterator
-            else:
-                draw(iterator, end + 1 - begin)
+            elif not draw(iterator, end + 1 - begin):
+                return
+
+    def _draw_epochs(self, original, owner, count):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # data that ran out, as it did before
+            for epoch in range(count):
+                draw_epoch(original, owner)
+                if self.role == "test":
+                    owner.reset()  # as Keras does before every validation
+                if self._before_step is not None:
+                    self._before_step(epoch)
 
 
 def draw_epoch(original, owner):
     """One epoch's batches, taken and dropped."""
     with owner.catch_stop_iteration():
         for begin, end, iterator in original(owner):
-            draw(iterator, end + 1 - begin)
+            if not draw(iterator, end + 1 - begin):
+                raise StopIteration
 
 
 def draw(iterator, count):
-    for _ in range(count):
-        next(iterator)
+    """How many there were: the last steps of an epoch may find fewer."""
+    for drawn in range(count):
+        try:
+            next(iterator)
+        except StopIteration:
+            return drawn
+    return count

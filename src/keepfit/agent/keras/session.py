@@ -8,10 +8,10 @@ from importlib import import_module
 from ...blackbox import states
 from .. import randomness
 from ..packing import Unpackable, pack, unpack
-from ..tensorflow import snapshot
+from ..tensorflow import position, snapshot
 from . import callbacks as callback_states
 from . import likeness
-from .pipeline import REPLAY, Pipeline, draw_epoch
+from .pipeline import JUMP, REPLAY, Pipeline, draw_epoch
 
 
 class Session:
@@ -28,6 +28,7 @@ class Session:
         self.logs = None  # of the last batch
         self._reader = None
         self._likeness = None
+        self._other_data = None  # in words, where the data are not those that were saved
         self._steps_before = 0
 
     # --- who is who -----------------------------------------------------------------------------------
@@ -59,16 +60,14 @@ class Session:
             "rows": self._keeper.rows_of(self.model),
             "stop": bool(self.model.stop_training),
             "logs": self._packed_logs(keep),
-            "end": kind == "end",
+            "optimizers": snapshot.built_optimizers(self.model),
         }
         positions, iterators = {}, {}
-        if kind == "step":
-            positions["train"], iterators["train"] = self.train.place(self.owner, batch, between)
-            tested = getattr(self.model, "_eval_epoch_iterator", None)
-            if tested is not None and self.test.begun and not self.test.repeats(tested):
-                positions["test"], iterators["test"] = self.test.place(tested, 0, True)
-        else:
-            positions["train"] = {"how": self.train.how or REPLAY, "epochs": self.train.begun}
+        positions["train"], iterators["train"] = self.train.place(self.owner, batch, between or kind == "end")
+        tested = getattr(self.model, "_eval_epoch_iterator", None)
+        known = self.test.pending or (tested is not None and self.test.begun and not self.test.repeats(tested))
+        if kind == "step" and known:
+            positions["test"], iterators["test"] = self.test.place(tested, 0, True)
         state["positions"] = positions
         manifest = states.Manifest(
             number=0,
@@ -105,16 +104,12 @@ class Session:
     def difference(self):
         """Why the saved state is not of this training, in words; None where it is."""
         generation, manifest = self.saved
+        self._reader = snapshot.Reader(generation)
         self.build()
         state, now = manifest.state, self.likeness()
-        found = likeness.model_difference(state["model"], now["model"])
-        if found is None and state.get("data") is not None:
-            found = likeness.data_difference(state["data"], now["data"])
-        return found or self._misfit(generation)
-
-    def _misfit(self, generation):
-        self._reader = snapshot.Reader(generation)
-        return self._reader.misfit(self.variables())
+        self._other_data = likeness.data_difference(state["data"], now["data"])
+        found = likeness.model_difference(state["model"], now["model"]) or self._other_data
+        return found or self._reader.misfit(self.variables())
 
     def put(self):
         """The state as it was saved; called again after Keras has reset or changed some of it."""
@@ -130,18 +125,38 @@ class Session:
 
     def go_on(self):
         """From the saved batch: the pipelines are told, and Keras begins at that epoch."""
-        generation, manifest = self.saved
+        _, manifest = self.saved
         places = manifest.state["positions"]
-        prefix = str(generation.path)
-        interleaved = places["train"]["how"] == REPLAY and places.get("test", {}).get("how") == REPLAY
-        self.train.go_on(places["train"], os.path.join(prefix, "train"), self._validate_again if interleaved else None)
-        if "test" in places and not interleaved:
-            self.test.go_on(places["test"], os.path.join(prefix, "test"))
+        if self._other_data is None:  # else it was forced: the epoch begins with its first batch
+            interleaved = places["train"]["how"] == REPLAY and places.get("test", {}).get("how") == REPLAY
+            self._tell(self.train, self._validate_again if interleaved else None)
+            if "test" in places and not interleaved:
+                self._tell(self.test)
         self.model._initial_epoch = manifest.epoch
         self.logs = unpack(manifest.state.get("logs"), self.fetch)
         self._steps_before = manifest.step
         self._keeper.resume_rows(self.model, manifest.state.get("rows") or 0)
         self.going_on = True
+
+    def move_data_on(self):
+        """A `fit` that is skipped has drawn from its data. True where that has to be done again to have happened."""
+        self._tell(self.train)
+        if self.train.pending[0]["how"] == REPLAY:
+            return True
+        self.train.settle(self._keeper.enumerate, self.owner)
+        return False
+
+    def settle(self):
+        """At the end: an epoch that never began again has left its position unreached."""
+        if self.train.pending is not None:
+            self.train.settle(self._keeper.enumerate, self.owner)
+
+    def _tell(self, pipeline, before_step=None):
+        generation, manifest = self.saved
+        place = manifest.state["positions"][pipeline.role]
+        prefix = os.path.join(str(generation.path), pipeline.role)
+        state = position.load(prefix) if place["how"] == JUMP and os.path.exists(prefix + ".index") else None
+        pipeline.go_on(place, state, before_step)
 
     def _validate_again(self, epoch):
         """In between, the validation drew its batches too, from the same generators."""
@@ -152,14 +167,26 @@ class Session:
         if getattr(model, "_eval_epoch_iterator", None) is None:
             model._eval_epoch_iterator = self._keeper.make_validation(model, arguments)
         self.test.begun += 1
+        model._eval_epoch_iterator.reset()  # as Keras does before every validation
         draw_epoch(self._keeper.enumerate, model._eval_epoch_iterator)
 
     def build(self):
         """What Keras builds when it traces the first step, so that there is something to restore into."""
-        model = self.model
+        model, used = self.model, self.saved[1].state["optimizers"]
         spec = getattr(self.owner._distributed_dataset, "element_spec", None)
-        if spec is not None:
+        optimizer = model.optimizer
+        if "optimizer" not in used:
+            model.optimizer = None  # compiled, but never used: it was not built
+        try:
             model._symbolic_build(data_batch=_shaped(spec))
+        except Exception:
+            if not model.weights:  # a model that is never called as a whole has its parts built by now
+                raise
+        finally:
+            model.optimizer = optimizer
+        for name, trained in used.items():
+            if not getattr(model, name).built:
+                getattr(model, name).build([model.weights[index] for index in trained])
 
     def close(self):
         if self._reader is not None:

@@ -14,21 +14,24 @@ REFUSED = 64  # exit status
 
 def keeping_of(heart):
     """The one of this process; None where nothing is to be kept."""
-    if heart.keeping is None and heart.alive and os.environ.get("KEEPFIT_STATES"):
-        heart.keeping = Keeping(heart, states.Vault(os.environ["KEEPFIT_STATES"]), os.environ.get("KEEPFIT_RESUME", ""))
+    entropy = heart.entropy
+    if heart.keeping is None and heart.alive and entropy is not None:
+        vault = states.Vault(os.environ["KEEPFIT_STATES"])
+        heart.keeping = Keeping(heart, vault, os.environ.get("KEEPFIT_RESUME", ""), entropy.identity)
     return heart.keeping
 
 
 class Keeping:
-    def __init__(self, heart, vault, resume):
+    def __init__(self, heart, vault, resume, process):
         self._heart = heart
+        self.process = process  # which one of the run's: another's states are not its own
         self._vault = vault
         self._resume = resume  # "" | own (a restart of keepfit's) | asked | forced
         self._begun = 0
         self._ends = {}  # number of a training that had finished -> its generation
         self._cut = None  # (generation, manifest) of the one that was cut off
         self._told = set()
-        self.saving = Saving(heart, vault, self.report)
+        self.saving = Saving(heart, vault, self.report, process)
         if resume:
             self._look_back()
 
@@ -51,6 +54,8 @@ class Keeping:
             except Damaged as damage:
                 self._damaged(generation, damage)
                 continue
+            if manifest.process != self.process:
+                continue
             if manifest.kind == "end":
                 self._ends.setdefault(manifest.fit, generation)
             elif newest:
@@ -66,6 +71,11 @@ class Keeping:
         except Damaged as damage:
             self._damaged(generation, damage)
             return None
+
+    @property
+    def waits(self):
+        """Whether a later training is to be gone on with: until then nothing is written that would push it out."""
+        return self._cut is not None
 
     def cut_of(self, number):
         """(generation, manifest) at which a training was cut off, to be gone on from once."""

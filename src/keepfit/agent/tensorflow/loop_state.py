@@ -68,7 +68,7 @@ class LoopState:
         place = manifest.state["position"]
         if place["how"] == JUMP:
             iterator = iter(self._batches)
-            position.restore(iterator, prefix)
+            position.restore(iterator, position.load(prefix))
             # Between two epochs it was at its end: the next begins with an iterator of its own.
             self._resumed = None if place["between"] else iterator
             return
@@ -92,6 +92,8 @@ class LoopState:
         """Between two steps; whatever fails, the loop goes on."""
         self._steps += not between
         counsel = self._heart.counsel
+        if self._keeping.waits:
+            return
         try:
             wanted = counsel.wants_state()
             self._keeping.saving.look(self, epoch, batch, between, wanted)

@@ -16,9 +16,9 @@ _OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
 class Saver:
     """How the position of one pipeline is kept."""
 
-    def __init__(self, dataset, adapter=""):
-        # Of arrays Keras draws the order, once an epoch, and the iterator holds it.
-        self.how = JUMP if adapter == "ArrayDataAdapter" or is_self_contained(dataset) else REPLAY
+    def __init__(self, dataset, ordered_once=False):
+        """`ordered_once`: the order is drawn when an epoch begins, and the iterator holds it."""
+        self.how = JUMP if ordered_once or is_self_contained(dataset) else REPLAY
 
     def take(self, iterator):
         """The iterator's state as a tensor, or None where the batches have to be drawn again."""
@@ -69,6 +69,11 @@ def write(state, prefix):
     tf().raw_ops.SaveV2(prefix=prefix, tensor_names=[_NAME], shape_and_slices=[""], tensors=[state])
 
 
-def restore(iterator, prefix):
+def load(prefix):
+    """What `write` has written; in memory, because the generation it belongs to may be gone when it is needed."""
     (state,) = tf().raw_ops.RestoreV2(prefix=prefix, tensor_names=[_NAME], shape_and_slices=[""], dtypes=[tf().variant])
+    return state
+
+
+def restore(iterator, state):
     tf().raw_ops.DeserializeIterator(resource_handle=iterator._iterator_resource, serialized=state)

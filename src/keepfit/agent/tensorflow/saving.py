@@ -18,10 +18,11 @@ TELL_EVERY = 60.0
 
 
 class Saving:
-    def __init__(self, heart, vault, report):
+    def __init__(self, heart, vault, report, process=""):
         self._heart = heart
         self._vault = vault
         self._report = report
+        self._process = process
         self._writer = Writer()
         self._number = states.next_number(vault)
         self._due = 0.0
@@ -95,7 +96,7 @@ class Saving:
         for kept in (None, 1):
             try:
                 if kept is not None:
-                    self._vault.prune(kept)
+                    self._vault.prune(self._process, kept)
                 draft = self._vault.draft(self._number, snapshot.bytes)
                 self._number += 1
                 return draft
@@ -107,8 +108,8 @@ class Saving:
 
     def _write(self, session, snapshot, draft):
         try:
-            manifest = snapshot.write(draft)
-            self._vault.prune()
+            manifest = snapshot.write(draft, self._process)
+            self._vault.prune(self._process)
         except BaseException as error:
             draft.abandon()
             self.rest()

@@ -18,9 +18,32 @@ def groups_of(model):
         "model": model.weights,
         "seed": seeds,
         "metric": getattr(model, "metrics_variables", ()),
-        "optimizer": getattr(getattr(model, "optimizer", None), "variables", ()),
+        "optimizer": [v for _, optimizer in optimizers_of(model) if optimizer.built for v in optimizer.variables],
         "extra": extras,
     }
+
+
+def optimizers_of(model):
+    """(attribute, optimizer) of all that a model has: the compiled one, and those of a `train_step` of its own."""
+    found = {"optimizer": getattr(model, "optimizer", None)}
+    found.update((name, value) for name, value in vars(model).items() if not name.startswith("_"))
+    kept, seen = [], set()
+    for name, value in found.items():
+        if hasattr(value, "apply_gradients") and hasattr(value, "iterations") and id(value) not in seen:
+            seen.add(id(value))
+            kept.append((name, value))
+    return kept
+
+
+def built_optimizers(model):
+    """{attribute: which weights it trains}, so that it can be built again."""
+    places = {id(variable): index for index, variable in enumerate(model.weights)}
+    found = {}
+    for name, optimizer in optimizers_of(model):
+        if optimizer.built:
+            inner = getattr(optimizer, "inner_optimizer", optimizer)
+            found[name] = [places[id(v)] for v in getattr(inner, "_trainable_variables", ()) if id(v) in places]
+    return found
 
 
 def _seeds_and_extras(model):
@@ -77,7 +100,7 @@ class Snapshot:
         """The values now. Where it is not called they are read when they are written: then nothing may train."""
         self._held = [variables.read(variable) for variable in self._held]
 
-    def write(self, draft):
+    def write(self, draft, process=""):
         """Everything, and the manifest last; returns that."""
         slots = list(self._slots)
         for name, array in self._beside:
@@ -87,7 +110,7 @@ class Snapshot:
         self._iterators = {}
         draft.write(states.STATE, lambda file: safetensors.write(file, slots, self._contents()))
         draft.adopt()
-        return draft.complete(self.manifest)
+        return draft.complete(self.manifest, process)
 
     def _contents(self):
         for index, held in enumerate(self._held):
@@ -121,11 +144,23 @@ class Reader:
         return None
 
     def put(self, wanted):
-        for name, (_, variable) in zip(self._names, wanted):
-            variable.assign(variables.array_of(self._file.slots[name], self._file.read(name)))
+        """Each to its own: by group and order. What is of another shape (a resume that was forced) stays as it is."""
+        saved, now = _by_group(self._names), _by_group(name for name, _ in wanted)
+        pairs = {new: old for group, names in now.items() for new, old in zip(names, saved.get(group, ()))}
+        for name, variable in wanted:
+            slot = self._file.slots.get(pairs.get(name, ""))
+            if slot is not None and variables.slot_of(slot.name, variable) == slot:
+                variable.assign(variables.array_of(slot, self._file.read(slot.name)))
 
     def fetch(self, name):
         return variables.array_of(self._file.slots[name], self._file.read(name)).copy()
 
     def close(self):
         self._file.close()
+
+
+def _by_group(names):
+    groups = {}
+    for name in names:
+        groups.setdefault(name.split("/")[0], []).append(name)
+    return groups

@@ -1,0 +1,23 @@
+"""Which process of a run is this? The same command line, the n-th time in its attempt: so the next one knows it again.
+
+A run may start several programs, one after the other. What one of them saved is not gone on from by another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+
+def of_this_process(record: str, command_line: str) -> str:
+    key = hashlib.sha256(f"{command_line}\n{os.getcwd()}".encode()).hexdigest()[:12]
+    own = f"{key} {os.getpid()}"
+    path = os.path.join(record, f"processes-{os.environ.get('KEEPFIT_ATTEMPT', '1')}")
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, f"{own}\n".encode())
+    finally:
+        os.close(fd)
+    with open(path) as file:
+        alike = [line.strip() for line in file if line.startswith(key)]
+    return f"{key}-{alike.index(own) + 1}"
