@@ -128,5 +128,5 @@ def test_a_train_step_with_two_optimizers_of_its_own(tmp_path):
     )  # fmt: skip
     outcome = stage.run(tmp_path / "runs", stage.victim("two_optimizers.py", str(kept), str(tmp_path / "mark")))
     assert outcome.status == 0, outcome.stderr
-    assert len(outcome.events("resumed")) == 1, [e for e in outcome.events("report")]
+    assert len(outcome.events("resumed")) == 1, outcome.events("report")
     assert kept.read_text() == plain.read_text()

@@ -80,6 +80,7 @@ def trainee_environment(
         changed["KEEPFIT_STATES"] = states
         changed["KEEPFIT_RESUME"] = resume
         changed["KEEPFIT_ATTEMPT"] = str(attempt)
+        changed["KEEPFIT_FRONT"] = str(os.getpid())
         changed.setdefault("PYTHONHASHSEED", hash_seed)
     return changed
 
