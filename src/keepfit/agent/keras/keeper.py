@@ -66,12 +66,11 @@ class Keeper:
             except TypeError:  # the user's mistake: Keras says so
                 return original(model, *args, **kwargs)
             bound.apply_defaults()
+            self._pay(bound.arguments.get("x"))
             number = self._keeping.begin()
             self._session = session = Session(self, model, number, bound.arguments)
             self._thread = threading.get_ident()
             self.steps_at_start = self.heart.steps
-            before = model._initial_epoch
-            self._pay(bound.arguments.get("x"))
             try:
                 if (end := self._keeping.end_of(number)) is not None:
                     history = self._skip(session, end, original, bound)
@@ -82,12 +81,10 @@ class Keeper:
                     session.saved = self._keeping.cut_of(number)
                 with self._parting:
                     history = original(model, *args, **kwargs)
-                session.settle()
                 self._finished(session)
                 return history
             finally:
                 self._session = None
-                model._initial_epoch = before
                 session.close()
 
         return fit
@@ -107,6 +104,7 @@ class Keeper:
 
     def _finished(self, session):
         try:
+            session.settle()
             if not self._keeping.waits:
                 self._keeping.saving.end(session, self.heart.epoch + 1)
         except Exception as error:
@@ -144,7 +142,10 @@ class Keeper:
         for owed in [owed for owed in self._owed if owed[0] is source]:
             self._owed.remove(owed)
             host = randomness.take_host()
-            owed[1].settle()
+            try:
+                owed[1].settle()
+            except Exception as error:
+                self.heart.failed("keeper.pay", error)
             randomness.put_host(host)
 
     # --- hooks ----------------------------------------------------------------------------------------
@@ -176,8 +177,9 @@ class Keeper:
     def telling(self, original):
         def _get_metrics_result_or_logs(model, logs):
             session = self._here()
-            if not logs and session is not None and session.model is model and session.logs:
-                logs = session.logs  # the epoch's last batch was trained before the process that began it died
+            if session is not None and session.model is model and session.last_logs:
+                # The epoch's last batch may have been trained before the process that began it died.
+                logs, session.last_logs = logs or session.last_logs, None
             return original(model, logs)
 
         return _get_metrics_result_or_logs
@@ -196,7 +198,7 @@ class Keeper:
                 difference = session.difference()
             except Exception as error:
                 difference = f"the saved state could not be read ({type(error).__name__}: {error})"
-            if difference is not None and not self._keeping.forced:
+            if difference is not None and not (self._keeping.forced and session.is_readable):
                 session.saved = None
                 self._keeping.refuse(session.number, difference)
                 return original(callbacks, logs)

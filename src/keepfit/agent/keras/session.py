@@ -26,6 +26,8 @@ class Session:
         self.saved = None  # what to go on from: (generation, manifest)
         self.going_on = False  # until the first step after a restore
         self.logs = None  # of the last batch
+        self.last_logs = None  # of the last one before it was cut off
+        self._initial_epoch = None  # (what the model had), where it was changed
         self._reader = None
         self._likeness = None
         self._other_data = None  # in words, where the data are not those that were saved
@@ -132,8 +134,9 @@ class Session:
             self._tell(self.train, self._validate_again if interleaved else None)
             if "test" in places and not interleaved:
                 self._tell(self.test)
+        self._initial_epoch = (self.model._initial_epoch,)
         self.model._initial_epoch = manifest.epoch
-        self.logs = unpack(manifest.state.get("logs"), self.fetch)
+        self.last_logs = unpack(manifest.state.get("logs"), self.fetch)
         self._steps_before = manifest.step
         self._keeper.resume_rows(self.model, manifest.state.get("rows") or 0)
         self.going_on = True
@@ -188,7 +191,13 @@ class Session:
             if not getattr(model, name).built:
                 getattr(model, name).build([model.weights[index] for index in trained])
 
+    @property
+    def is_readable(self):
+        return self._reader is not None
+
     def close(self):
+        if self._initial_epoch is not None:
+            (self.model._initial_epoch,) = self._initial_epoch
         if self._reader is not None:
             self._reader.close()
             self._reader = None
