@@ -81,7 +81,7 @@ def die_while_writing():
         return
 
     def watch():
-        seen = set()
+        seen = set(os.listdir(states)) if os.path.isdir(states) else set()  # what the last death has left
         while True:
             try:
                 fresh = {name for name in os.listdir(states) if name.endswith(".new")} - seen

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 from collections.abc import Callable
 
 NICE = 10  # the training comes first
@@ -13,13 +12,12 @@ LAST = 60.0  # seconds the interpreter waits at its end for a state that is bein
 
 
 class Writer:
-    """At most one job at a time; what it cost is known afterwards."""
+    """At most one job at a time."""
 
     def __init__(self) -> None:
         self._job: Callable[[], None] | None = None
         self._wanted = threading.Condition()
         self._thread: threading.Thread | None = None
-        self.cpu = 0.0  # seconds of a core that the last job took
         self._pid = os.getpid()
 
     @property
@@ -52,10 +50,8 @@ class Writer:
                 self._wanted.wait_for(lambda: self._job is not None)
                 job = self._job
             assert job is not None
-            began = time.thread_time()
             job()
             with self._wanted:
-                self.cpu = time.thread_time() - began
                 self._job = None
                 job = None  # what it held is free now
                 self._wanted.notify_all()

@@ -32,6 +32,7 @@ STATE = "state.safetensors"
 KEPT = 2  # generations of a `fit` in progress
 SPARE = 64 << 20  # bytes of disk that checkpoints leave free
 SPARE_SHARE = 0.02  # or this share of a small disk
+ENDS_SHARE = 0.1  # of the disk, for the ends of trainings that finished; one that is gone is trained again
 
 Write = Callable[[BinaryIO], str]  # writes a file and returns its SHA-256
 
@@ -154,7 +155,7 @@ class Vault:
 
     def keep(self, name: str, content: str) -> None:
         """A file beside the generations, written whole or not at all."""
-        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        self._make()
         beside = self.path / f"{name}.new"
         beside.write_text(content)
         os.replace(beside, self.path / name)
@@ -164,9 +165,14 @@ class Vault:
 
         `needs` bytes must be free beforehand: a disk that fills up in the middle hurts others as well.
         """
-        os.makedirs(self.path, mode=0o700, exist_ok=True)
+        self._make()
         self._check_room(needs)
         return Draft(self.path, number)
+
+    def _make(self) -> None:
+        """Not the run around it: a record that somebody has removed stays removed."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.path, 0o700)
 
     def _check_room(self, needs: int) -> None:
         disk = os.statvfs(self.path)
@@ -180,7 +186,7 @@ class Vault:
         for leftover in self.path.glob("*.old"):
             shutil.rmtree(leftover, ignore_errors=True)
         present = self.generations()
-        steps = []
+        steps, ends = [], []
         for generation in present:
             try:
                 manifest = generation.manifest()
@@ -188,10 +194,22 @@ class Vault:
                 if generation is not present[-1]:  # superseded, whatever it was
                     generation.remove()
                 continue
-            if manifest.kind == "step" and manifest.process == process:
+            if manifest.kind == "end":
+                ends.append(generation)
+            elif manifest.process == process:
                 steps.append(generation)
-        for generation in steps[: max(0, len(steps) - kept)]:
+        for generation in (*steps[: max(0, len(steps) - kept)], *self._too_many(ends)):
             generation.remove()
+
+    def _too_many(self, ends: list[Generation]) -> list[Generation]:
+        """The oldest of the ends, where all of them would take more than their share of the disk."""
+        disk = os.statvfs(self.path)
+        room = int(ENDS_SHARE * disk.f_blocks * disk.f_frsize)
+        for kept, generation in enumerate(reversed(ends)):
+            room -= generation.size()
+            if room < 0 and kept:
+                return ends[: len(ends) - kept]
+        return []
 
     def thin(self) -> None:
         """The training has finished: its last state stays, what led to it goes."""

@@ -208,7 +208,8 @@ class Course:
         resumes = "checkpoint" in self._options.guards
         newest = records.newest(self._record.run) if resumes else None
         reached = int(self._again.get("reached") or self._reached)
-        standing = policy.Standing(death.cause, newest, reached, same, training=resumes and judge.trained)
+        trained = judge.trained or bool(self._again.get("trained"))  # now, or in an attempt before
+        standing = policy.Standing(death.cause, newest, reached, same, training=resumes and trained)
         decided = policy.another(standing, smaller[1] if smaller else None)
         if decided is None:
             return False
@@ -226,7 +227,7 @@ class Course:
         at_most = smaller[0] if smaller else self._again.get("at_most")
         link.send(
             again={"at_most": at_most, "changed": decided.changed, "pause": decided.pause, "cause": death.cause,
-                   "fruitless": decided.fruitless, "reached": newest.number if newest else 0}
+                   "fruitless": decided.fruitless, "reached": newest.number if newest else 0, "trained": trained}
         )  # fmt: skip
         return True
 

@@ -27,6 +27,7 @@ class Saving:
         self._number = states.next_number(vault)
         self._due = 0.0
         self._stall = 0.0  # seconds the last state kept the training waiting
+        self._effort = 0.0  # and seconds of a core that writing it took
         self._ended = None  # when the last `fit` ended
         self._tell_at = 0.0
         self._described = set()  # numbers of `fit` whose model was written down
@@ -52,7 +53,7 @@ class Saving:
         """A `fit` has finished. Where one follows the other after a few steps, not every end can be saved."""
         now = time.monotonic()
         self._ended, before = now, self._ended
-        too_soon = before is not None and (now - before) * COST < self._stall + self._writer.cpu
+        too_soon = before is not None and (now - before) * COST < self._stall + self._effort
         if not (too_soon and now < self._due) and self._writer.wait(LATEST):
             self._save(session, "end", epoch, 0)
 
@@ -107,22 +108,21 @@ class Saving:
         return None
 
     def _write(self, session, snapshot, draft):
+        began = time.thread_time()
         try:
             manifest = snapshot.write(draft, self._process)
-            self._vault.prune(self._process)
-        except BaseException as error:
+        except Exception as error:
             draft.abandon()
             self.rest()
-            if isinstance(error, OSError):
-                self._report("paused", why=error.strerror or str(error))
-            else:
-                self._heart.failed("keeper.write", error)
+            self._report("paused", why=getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"[:200])
             return
+        self._vault.prune(self._process)
+        self._effort = time.thread_time() - began
         self._plan_next()
         self._tell(manifest)
 
     def _plan_next(self):
-        cost = (self._stall + self._writer.cpu) / COST
+        cost = (self._stall + self._effort) / COST
         self._due = time.monotonic() + (min(max(SOONEST, cost), LATEST) if cost <= LATEST else min(cost, SELDOM))
 
     def _tell(self, manifest):
