@@ -28,14 +28,7 @@ def moments(seed: int) -> list[list[object]]:
 
 
 # Every model and every source; all twelve pairs are in `bench deaths`.
-PAIRS = [
-    ("cnn", "arrays"),
-    ("cnn", "generator"),
-    ("transformer", "tfdata"),
-    ("transformer", "pydataset"),
-    ("lstm", "pydataset"),
-    ("lstm", "tfdata"),
-]
+PAIRS = [("cnn", "generator"), ("transformer", "tfdata"), ("transformer", "pydataset"), ("lstm", "arrays")]
 
 
 @pytest.mark.parametrize(("model", "source"), PAIRS)
@@ -82,7 +75,7 @@ def test_two_programs_of_one_run_are_not_taken_for_each_other(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "compiled", [{"jit_compile": True}, {"steps_per_execution": 4}, {"run_eagerly": True}], ids=lambda c: next(iter(c))
+    "compiled", [{"jit_compile": True}, {"steps_per_execution": 4}], ids=lambda compiled: next(iter(compiled))
 )
 def test_ways_to_run_a_step(tmp_path, compiled):
     kind = {"model": "transformer", "source": "tfdata", "epochs": EPOCHS, "compile": compiled}
@@ -110,7 +103,7 @@ def test_awkward_moments(tmp_path, deaths):
     assert killing.result(tmp_path) == wanted
 
 
-@pytest.mark.parametrize("source", ["arrays", "tfdata", "pydataset", "from_generator"])
+@pytest.mark.parametrize("source", ["arrays", "pydataset", "from_generator"])
 def test_unseeded_every_sample_once_an_epoch(tmp_path, source):
     kind = {"model": "census", "source": source, "epochs": EPOCHS, "seed": None}
     deaths = [["batch-end", 5], ["batch-end", 20]]

@@ -83,32 +83,6 @@ def test_sigusr1_saves_and_the_training_goes_on(tmp_path, untouched):
     assert killing.result(tmp_path) == untouched
 
 
-def test_five_deaths_of_different_kinds(tmp_path):
-    """To rounding, because after the want of memory the micro-batch is smaller; steps and schedule are the same."""
-    kind = {"model": "dense", "source": "arrays", "epochs": 4}
-    wanted = killing.undisturbed(tmp_path / "plain", **kind)
-    deaths = [
-        ["batch-end", 6, "kill"],
-        ["batch-end", 14, "segfault"],
-        ["batch-end", 22, "hang"],
-        ["batch-end", 30, "term"],
-        ["batch-end", 38, "oom"],
-    ]
-    outcome = killing.killed(tmp_path, ("--memory", "1GiB", "--hang-after", "3"), deaths=deaths, **kind)
-    verdict = outcome.why()
-    assert outcome.status == 0, outcome.stderr
-    causes = [attempt["cause"] for attempt in verdict["attempts"]]
-    assert causes == ["killed_unknown", "segfault", "hang", "terminated", "memory_budget", "finished"]
-    assert "micro-batch" in verdict["attempts"][-1]["changed"]
-    found = killing.result(tmp_path)
-    assert found["iterations"] == wanted["iterations"]
-    assert found["norms"] == pytest.approx(wanted["norms"], rel=1e-4)
-    for name, values in found["history"][0].items():
-        assert values == pytest.approx(wanted["history"][0][name], rel=1e-4), name
-    story = "\n".join(line for line in outcome.stderr.splitlines() if line.startswith("keepfit: attempt"))
-    assert story.count("resumed at") == 5
-
-
 # --- what is refused ---------------------------------------------------------------------------------
 
 
