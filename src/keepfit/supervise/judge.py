@@ -211,12 +211,10 @@ class Judge:
         if self._stage is not None:
             self._stage.restore_terminal()
             self._relay = self._stage.relay()
+            if self._stage.terminal_is_gone():  # the front may have died before it could pass the hang-up on
+                danger.hang_up([self._subject.pid])
             if danger.is_stopped(self._subject.pid):
-                # Ctrl-Z stopped it together with the front, which alone could have continued it; with the
-                # terminal gone as well it is hung up, as the kernel does with stopped jobs.
-                if self._stage.terminal_is_gone():
-                    danger.hang_up([self._subject.pid])
-                danger.resume([self._subject.pid])
+                danger.resume([self._subject.pid])  # Ctrl-Z stopped it together with the front, which is gone
 
     def _look_for_the_end(self, signalled: bool) -> None:
         """Without the front nobody else sees the end: by pidfd where the kernel gives it, else by /proc."""
