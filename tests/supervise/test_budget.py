@@ -70,12 +70,11 @@ def test_late_growth_ends_in_a_restart_with_less(tmp_path):
     assert outcome.status == 0, outcome.stderr
     first, second = verdict["attempts"]
     assert first["cause"] == "memory_budget" and first["changed"] is None
-    assert second["cause"] == "finished" and re.fullmatch(
-        r"micro-batch \d+ → \d+, resumed at epoch \d+, batch \d+", second["changed"]
-    )
-    before, after = (int(word) for word in re.findall(r"\d+", second["changed"]))
+    assert second["cause"] == "finished"
+    assert re.fullmatch(r"micro-batch \d+ → \d+, resumed at epoch \d+, batch \d+", second["changed"])
+    before, after = (int(word) for word in re.findall(r"\d+", second["changed"])[:2])
     assert 1 <= after <= before // 2
-    assert "again, with micro-batch" in outcome.stderr
+    assert "again, micro-batch" in outcome.stderr
 
 
 def test_no_restart_means_none(tmp_path):

@@ -44,6 +44,8 @@ class Parting:
             self._listen()
 
     def __exit__(self, *_: object) -> None:
+        if not self._before:  # not entered: another thread, or every signal was somebody's already
+            return
         self._give_back()
         if self._asked is not None:  # the training ended before its next boundary
             self._go()
