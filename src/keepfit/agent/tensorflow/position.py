@@ -4,9 +4,12 @@ A saved iterator holds buffers, shuffles and the seeds of epochs to come. Python
 (generators, `py_function`) has no state that could be saved; then the batches are drawn again, in order.
 """
 
+from operator import attrgetter
+
 from .parts import tf
 
 JUMP, REPLAY = "jump", "replay"
+_library = attrgetter("library")  # of a graph: the functions that its operations call
 _IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
 _NAME = "iterator"
 # Operations whose state is not part of the iterator's: Python, and generators that the script holds.
@@ -60,7 +63,7 @@ def _operations(dataset):
         for function in stage._functions():
             graph = function.function.graph.as_graph_def()
             yield from graph.node
-            for inner in graph.library.function:
+            for inner in _library(graph).function:
                 yield from inner.node_def
 
 
