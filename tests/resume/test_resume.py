@@ -227,6 +227,17 @@ def test_checkpoints_lists_and_verifies(tmp_path, stopped):
     assert after["good"] is False and "100 bytes" in after["why"]
 
 
+def test_a_damaged_state_is_passed_over_and_said(tmp_path, stopped, untouched):
+    folder, command, run = stopped
+    shutil.copytree(folder / "runs", tmp_path / "runs")
+    last = Vault(tmp_path / "runs" / run / "checkpoints").generations()[-1]
+    os.truncate(last.path / "state.safetensors", 100)
+    outcome = go_on(tmp_path, command, "--resume", run)
+    assert outcome.status == 0, outcome.stderr
+    assert f"saved state {last.number} is damaged" in outcome.stderr and "the one before it is taken" in outcome.stderr
+    assert killing.result(folder) == untouched
+
+
 def test_export_is_an_ordinary_keras_file(tmp_path, stopped):
     copied(stopped, tmp_path)
     target = tmp_path / "model.keras"

@@ -19,6 +19,11 @@ class Unpackable(Exception):
     """A value that is no plain data."""
 
 
+def has_state(thing: Any) -> bool:
+    """Whether it takes part by itself: `get_state` returns plain data, `set_state` takes it back."""
+    return callable(getattr(thing, "get_state", None)) and callable(getattr(thing, "set_state", None))
+
+
 def pack(value: Any, keep: Keep) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, str):

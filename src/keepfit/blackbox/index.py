@@ -59,8 +59,7 @@ def row_of(run: RunDirectory) -> Row:
 def _row_of(run: RunDirectory) -> Row:
     events, _ = journal.read(run.journal)
     head = next((e for e in events if e["event"] == "run"), {})
-    session = max((i for i, e in enumerate(events) if e["event"] == "run"), default=0)
-    events = events[session:]  # a run that was resumed is not judged by how it ended before
+    events = journal.newest_session(events)  # a run that was resumed is not judged by how it ended before
     verdict = next((e for e in reversed(events) if e["event"] == "verdict"), None)
     ended = next((e.get("t") for e in reversed(events) if e["event"] == "end"), None)
     row = Row(

@@ -42,6 +42,11 @@ class JournalWriter:
             self._fd = None
 
 
+def newest_session(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was written since keepfit was last started for this run: one that was resumed has several beginnings."""
+    return events[max((index for index, event in enumerate(events) if event["event"] == "run"), default=0) :]
+
+
 def read(path: str, limit: int = 64 << 20) -> tuple[list[dict[str, Any]], list[str]]:
     """(events, lost): every readable line, and in words what could not be read. Never raises."""
     try:

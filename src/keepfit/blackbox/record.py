@@ -74,8 +74,7 @@ def _load(run: RunDirectory) -> Record:
         attempts.append(
             _attempt(run, head, events[start], events[start:until], _ring_of(run, index + 1, content), last)
         )
-    session = max((index for index, e in enumerate(events) if e["event"] == "run"), default=0)
-    ended = next((e.get("t") for e in reversed(events[session:]) if e["event"] == "end"), None)
+    ended = next((e.get("t") for e in reversed(journal.newest_session(events)) if e["event"] == "end"), None)
     return Record(
         run=run.id,
         name=str(head.get("name") or ""),
@@ -153,7 +152,7 @@ def _attempt(
         danger=build(Danger, first("danger")) if first("danger") else None,
         stall=build(Stall, every("stall")[-1]) if every("stall") else None,
         splittings=_all(Splitting, every("splitting")),
-        changed=start.get("changed"),
+        changed=_changed(start, every("report")),
         loop=build(Loop, every("loop")[-1]) if every("loop") else None,
         error=_python_error(every("python-error"), pid),
         notices=_all(Notice, every("signal")),
@@ -172,6 +171,13 @@ def _attempt(
         alive=alive,
         watched=bool(head.get("watched")),
     )
+
+
+def _changed(start: Event, reports: list[dict[str, Any]]) -> str | None:
+    """What was to be different; and that it was not, where the saved state turned out to be another training's."""
+    changed = start.get("changed")
+    refused = any(report.get("kind") == "checkpoint-refused" for report in reports)
+    return f"{changed}: refused, begun anew" if changed and refused else changed
 
 
 def _agent_state(events: list[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -45,9 +45,9 @@ class Slot:
         return count
 
 
-def header(slots: Sequence[Slot], notes: Mapping[str, str] | None = None) -> bytes:
+def header(slots: Sequence[Slot]) -> bytes:
     """The beginning of a file that holds these tensors, in this order."""
-    table: dict[str, Any] = {"__metadata__": dict(notes)} if notes else {}
+    table: dict[str, Any] = {}
     offset = 0
     for slot in slots:
         if slot.name in table:

@@ -13,13 +13,11 @@ from ..blackbox.safetensors import Damaged
 from ..blackbox.states import Generation, Vault
 from ..conditions.reading import size
 from ..report import style, tables
-from .selection import add_json, add_runs_directory, find_run, print_json, runs_directory
+from .selection import add_json, add_run, add_runs_directory, find_run, print_json, runs_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run", nargs="?", default="latest", metavar="RUN", help="an id, a unique prefix, a name, or latest"
-    )
+    add_run(parser)
     add_json(parser)
     add_runs_directory(parser)
 

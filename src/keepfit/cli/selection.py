@@ -17,6 +17,12 @@ def add_runs_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs-dir", metavar="DIR", help="where runs are recorded (default: $KEEPFIT_RUNS)")
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "run", nargs="?", default="latest", metavar="RUN", help="an id, a unique prefix, a name, or latest"
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout, nothing else there")
 

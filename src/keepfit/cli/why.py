@@ -8,13 +8,11 @@ import sys
 from ..facts import verdict_json
 from ..report import style, verdict_text
 from ..supervise.conclude import revisit
-from .selection import add_json, add_runs_directory, find_run, print_json, runs_directory
+from .selection import add_json, add_run, add_runs_directory, find_run, print_json, runs_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "run", nargs="?", default="latest", metavar="RUN", help="an id, a unique prefix, a name, or latest"
-    )
+    add_run(parser)
     add_json(parser)
     add_runs_directory(parser)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import secrets as randomness
 import tempfile
@@ -18,7 +17,7 @@ from ..blackbox import index, journal, secrets
 from ..blackbox import record as recorded
 from ..blackbox.journal import JournalWriter
 from ..blackbox.rundir import RunDirectory, all_runs
-from ..blackbox.safetensors import Damaged
+from ..blackbox.safetensors import Damaged, sha256_of
 from ..blackbox.states import Manifest, Vault
 from ..machine import procfs
 from . import front, scene
@@ -148,8 +147,8 @@ def _fingerprints(argv: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for word in argv[1:]:
         if word.endswith((".py", ".ipynb", ".sh")) and os.path.isfile(word):
-            with contextlib.suppress(OSError), open(word, "rb") as file:
-                found[word] = hashlib.sha256(file.read()).hexdigest()
+            with contextlib.suppress(OSError):
+                found[word] = sha256_of(word)
     return found
 
 

@@ -6,7 +6,7 @@ both; one that keeps something and has neither is named, so that it can be said.
 
 import os
 
-from ..packing import Unpackable, pack, unpack
+from ..packing import Unpackable, has_state, pack, unpack
 
 # Class of Keras' -> the attributes that make it go on where it was. What is set up at every start is not among them.
 REMEMBERED = {
@@ -39,8 +39,11 @@ def _take_one(callback, keep):
             continue
     if attributes:
         held["attributes"] = attributes
-    if _takes_part(callback):
-        held["state"] = pack(callback.get_state(), lambda array: keep(array.copy()))  # it may change its arrays
+    if has_state(callback):
+        try:
+            held["state"] = pack(callback.get_state(), lambda array: keep(array.copy()))  # it may change its arrays
+        except Exception:  # the user's, or no plain data: then this one callback begins anew, and is named
+            held["lost"] = True
     if (file := _csv_file(callback)) is not None:
         file.flush()
         held["written"] = os.stat(callback.filename).st_size
@@ -60,7 +63,7 @@ def put(callbacks, saved, fetch):
     for callback, held in _pairs(callbacks, saved):
         for name, value in held.get("attributes", {}).items():
             setattr(callback, name, unpack(value, fetch))
-        if "state" in held and _takes_part(callback):
+        if "state" in held and has_state(callback):
             callback.set_state(unpack(held["state"], fetch))
         if hasattr(callback, "_keepfit_append"):
             callback.append = vars(callback).pop("_keepfit_append")
@@ -70,13 +73,18 @@ def forgetful(callbacks):
     """Names of those that keep something which is not saved."""
     found = []
     for callback in callbacks:
-        if _is_keras(type(callback)) or _takes_part(callback):
+        if _is_keras(type(callback)) or has_state(callback):
             continue
         known = {name for kind in type(callback).__mro__ for name in REMEMBERED.get(kind.__name__, ())}
         keras_own = set().union(*(_set_by(kind) for kind in type(callback).__mro__ if _is_keras(kind)))
         if set(vars(callback)) - known - keras_own - _BASE:
             found.append(type(callback).__name__)
     return found
+
+
+def lost(saved):
+    """Names of those whose own `get_state` failed, or returned what is no plain data."""
+    return [held["class"] for held in saved if held.get("lost")]
 
 
 def _pairs(callbacks, saved):
@@ -92,10 +100,6 @@ def _remembered(callback):
         if _is_keras(kind):
             found += REMEMBERED.get(kind.__name__, ())
     return found
-
-
-def _takes_part(callback):
-    return callable(getattr(callback, "get_state", None)) and callable(getattr(callback, "set_state", None))
 
 
 def _csv_file(callback):

@@ -241,9 +241,16 @@ class Keeper:
 
     def _begin(self, session):
         self._keeping.saving.begin()
-        forgetful = callback_states.forgetful(session.list.callbacks)
-        if forgetful:
-            self._keeping.report("callbacks", names=sorted(set(forgetful)))
+        try:
+            forgetful = callback_states.forgetful(session.list.callbacks)
+        except Exception as error:
+            self.heart.failed("keeper.callbacks", error)
+            return
+        self.name_forgetful(forgetful)
+
+    def name_forgetful(self, names):
+        if names:
+            self._keeping.report("callbacks", names=sorted(set(names)))
 
     def look(self):
         """Now and then, between two steps."""

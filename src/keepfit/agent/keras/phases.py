@@ -24,7 +24,7 @@ def install(keras, heart):
     trainer = import_module(source + "trainers.trainer").Trainer
     _hide_our_frames(source)
     on_tensorflow = import_module(source + "backend").backend() == "tensorflow"
-    kept = keeper.install(source, heart, missing) if on_tensorflow else None
+    kept = _keeper(source, heart, missing) if on_tensorflow else None
     for name, make in _CALLBACK_HOOKS.items():
         wrap(callbacks, name, make(heart), missing)
     for name in ("fit", "evaluate", "predict"):
@@ -50,6 +50,15 @@ def install(keras, heart):
         if kept is not None:
             kept.guard = guarding
     return missing
+
+
+def _keeper(source, heart, missing):
+    """Of states; where it cannot be had, all the rest still can."""
+    try:
+        return keeper.install(source, heart, missing)
+    except Exception as error:
+        heart.failed("keeper.install", error)
+        return None
 
 
 def _trainers(trainer, keras):

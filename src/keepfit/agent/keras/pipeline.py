@@ -22,10 +22,6 @@ class Pipeline:
         self._before_step = None
         self._known = None  # (where, state) that was taken last; between two turns it does not change
 
-    @property
-    def how(self):
-        return self._saver.how if self._saver is not None else None
-
     # --- while training -----------------------------------------------------------------------------
 
     def steps(self, original, owner):

@@ -9,6 +9,7 @@ from ...blackbox import states
 from .. import randomness
 from ..packing import Unpackable, pack, unpack
 from ..tensorflow import position, snapshot
+from ..tensorflow.parts import tf
 from . import callbacks as callback_states
 from . import likeness
 from .pipeline import JUMP, REPLAY, Pipeline, draw_epoch
@@ -64,6 +65,7 @@ class Session:
             "logs": self._packed_logs(keep),
             "optimizers": snapshot.built_optimizers(self.model),
         }
+        self._keeper.name_forgetful(callback_states.lost(state["callbacks"]))
         positions, iterators = {}, {}
         positions["train"], iterators["train"] = self.train.place(self.owner, batch, between or kind == "end")
         tested = getattr(self.model, "_eval_epoch_iterator", None)
@@ -209,6 +211,4 @@ class _Shape:
 
 
 def _shaped(spec):
-    from ..tensorflow.parts import tf
-
     return tf().nest.map_structure(lambda leaf: _Shape(leaf) if isinstance(leaf, tf().TensorSpec) else leaf, spec)

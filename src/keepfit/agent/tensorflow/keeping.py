@@ -52,7 +52,8 @@ class Keeping:
             try:
                 manifest = generation.verified() if newest else generation.manifest()
             except Damaged as damage:
-                self._damaged(generation, damage)
+                if newest:
+                    self._damaged(generation, damage, "the one before it is taken")
                 continue
             if manifest.process != self.process:
                 continue
@@ -69,7 +70,7 @@ class Keeping:
         try:
             return generation, generation.verified()
         except Damaged as damage:
-            self._damaged(generation, damage)
+            self._damaged(generation, damage, "the training it is the end of is done again")
             return None
 
     @property
@@ -93,8 +94,8 @@ class Keeping:
 
     # --- telling --------------------------------------------------------------------------------------
 
-    def _damaged(self, generation, damage):
-        self.report("damaged", generation=generation.number, why=str(damage))
+    def _damaged(self, generation, damage, then):
+        self.report("damaged", generation=generation.number, why=str(damage), then=then)
 
     def not_kept(self, why):
         self.report("not-kept", why=why)

@@ -9,7 +9,7 @@ import time
 
 from ...blackbox import states
 from .. import randomness
-from ..packing import pack, unpack
+from ..packing import has_state, pack, unpack
 from . import position, snapshot
 from .parts import tf
 from .position import JUMP, REPLAY
@@ -40,10 +40,13 @@ class LoopState:
         if saved is None:
             return 0, 0
         generation, manifest = saved
-        self._build()
-        self._reader = snapshot.Reader(generation)
-        difference = self._reader.misfit(self._variables())
-        if difference is not None and not self._keeping.forced:
+        try:
+            self._build()
+            self._reader = snapshot.Reader(generation)
+            difference = self._reader.misfit(self._variables())
+        except Exception as error:
+            difference = f"the saved state could not be read ({type(error).__name__}: {error})"
+        if difference is not None and not (self._keeping.forced and self._reader is not None):
             self._keeping.refuse(self.number, difference)
             return 0, 0
         self._put(manifest)
@@ -141,12 +144,12 @@ class LoopState:
                 groups[f"generator-{index}"] = [thing.state]
             elif isinstance(thing, tf().Variable):
                 groups[f"variable-{index}"] = [thing]
-            elif not _has_state(thing):
+            elif not has_state(thing):
                 groups[f"optimizer-{index}"] = list(thing.variables)
         return snapshot.named(groups)
 
     def _with_state(self):
-        return [thing for thing in self._things if _has_state(thing)]
+        return [thing for thing in self._things if has_state(thing)]
 
     def _build(self):
         """An optimizer makes its variables at its first step: here they are needed before."""
@@ -154,10 +157,6 @@ class LoopState:
         for thing in self._things:
             if hasattr(thing, "build") and hasattr(thing, "iterations") and not thing.built:
                 thing.build(trained)
-
-
-def _has_state(thing):
-    return callable(getattr(thing, "get_state", None)) and callable(getattr(thing, "set_state", None))
 
 
 def _flat(state):
@@ -168,7 +167,7 @@ def _flat(state):
             yield from _flat(thing)
         return
     known = hasattr(state, "variables") or isinstance(state, (tf().Variable, tf().random.Generator))
-    if not known and not _has_state(state):
+    if not known and not has_state(state):
         raise TypeError(
             "state: models, optimizers, metrics, variables, generators or objects with get_state and set_state "
             f"were expected; received {type(state).__name__}"

@@ -21,7 +21,7 @@ from ..catalogue import Condition, Report
 def watch(report: Report) -> str | None:
     if report.get("kind") != "checkpoint-damaged":
         return None
-    return f"saved state {report['generation']} is damaged ({report['why']}); the one before it is taken"
+    return f"saved state {report['generation']} is damaged ({report['why']}); {report['then']}"
 
 
 CONDITION = Condition(
