@@ -111,3 +111,15 @@ def test_a_change_of_shape_is_said_in_words(tmp_path, tf):
     generation = saved(Vault(tmp_path), [("kernel", tf.Variable(tf.zeros((3, 4))))])
     found = Reader(generation).misfit([("kernel", tf.Variable(tf.zeros((3, 5))))])
     assert found == "kernel: (3, 5) F32 where (3, 4) F32 was saved"
+
+
+def test_buffers_that_do_not_fit_twice_are_filled_again_instead(tf):
+    from keepfit.agent.tensorflow import position
+
+    rows = tf.data.Dataset.from_tensor_slices(tf.zeros((100, 4)))
+    shuffled = rows.shuffle(50).batch(8).prefetch(2)
+    assert position.held(shuffled) == 50 * 4 * 4
+    assert position.held(rows.cache().repeat(2)) == 100 * 4 * 4
+    saver = position.Saver(shuffled)
+    assert saver.take(iter(shuffled), lambda size: size <= 800) is not None
+    assert saver.take(iter(shuffled), lambda size: size < 800) is None and saver.how == position.REPLAY

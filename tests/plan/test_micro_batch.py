@@ -83,3 +83,10 @@ def test_a_real_step_that_needed_more_corrects_the_line():
     line = Line(100.0, 2.0)
     assert micro_batch.corrected(line, Trial(10, 150)).peak(10) == 150
     assert micro_batch.corrected(line, Trial(10, 90)) == line
+
+
+def test_a_smaller_micro_batch_is_worth_what_it_gives_back():
+    assert micro_batch.given_back(8, 8, Line(0.0, 10.0), None) == 40.0
+    assert micro_batch.given_back(9, 9, None, Estimate(90, 10)) == 50.0
+    assert micro_batch.given_back(1, 8, Line(0.0, 10.0), None) == 0.0
+    assert micro_batch.given_back(2, 8, None, None) == float("inf")

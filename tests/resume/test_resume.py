@@ -255,3 +255,25 @@ def test_export_is_an_ordinary_keras_file(tmp_path, stopped):
         env=stage.clean_environment(tmp_path / "runs"), check=False,
     )  # fmt: skip
     assert refused.returncode == 73
+
+
+def test_memory_that_leaks_is_given_back_before_the_line(tmp_path):
+    """A planned restart: at a saved state, before the danger line, with the micro-batch it had."""
+    wanted = {"model": "dense", "source": "arrays", "epochs": 10}
+    outcome = killing.killed(tmp_path / "leaking", ("--memory", "640MiB"), **wanted, leak=4, pause=0.1)
+    assert outcome.status == 0, outcome.stderr
+    dangers = outcome.events("danger")
+    assert dangers and {danger["how"] for danger in dangers} == {"planned"}, outcome.stderr
+    assert all(danger["use_bytes"] < danger["line_bytes"] for danger in dangers)
+    verdict = outcome.why()
+    assert [attempt["cause"] for attempt in verdict["attempts"]] == ["memory_budget"] * len(dangers) + ["finished"]
+    assert all(attempt["changed"].startswith("resumed at") for attempt in verdict["attempts"][1:])
+    assert killing.result(tmp_path / "leaking") == killing.undisturbed(tmp_path / "plain", **wanted)
+
+
+def test_a_position_that_tensorflow_refuses_costs_the_order_and_not_the_training(tmp_path):
+    wanted = {"model": "dense", "source": "tfdata", "epochs": 2}
+    outcome = killing.killed(tmp_path, deaths=[["batch-end", 18]], forgets=True, **wanted)
+    assert outcome.status == 0 and killing.deaths(outcome) == 1, outcome.stderr
+    assert [finding["code"] for finding in outcome.events("finding")] == ["KF706"]
+    assert killing.result(tmp_path)["iterations"] == 2 * 13

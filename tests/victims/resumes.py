@@ -2,6 +2,7 @@
 
     resumes.py '{"model": "cnn", "source": "arrays", "epochs": 3, "deaths": […], "marks": DIR, "out": FILE}'
 
+"leak": MiB are held on to after every batch. "forgets": TensorFlow does not take a saved position back.
 A death is [moment, n] or [moment, n, how]: the n-th time that moment comes, counted over all attempts of the run.
 Moments: batch-begin, batch-end, validation, epoch-end, between-fits, writing.
 How: kill, segfault, hang, term, abort, oom.
@@ -58,12 +59,17 @@ def moment(name):
             die(death[2] if len(death) > 2 else "kill")
 
 
+held = []
+
+
 class Moments(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch, logs=None):
         moment("batch-begin")
 
     def on_train_batch_end(self, batch, logs=None):
         time.sleep(PAUSE)
+        if plan.get("leak"):
+            held.append(np.ones(plan["leak"] << 20, "uint8"))
         if plan.get("tell"):
             print("batch", batch, flush=True)
         moment("batch-end")
@@ -217,8 +223,19 @@ def digest(arrays):
     return total.hexdigest()[:16]
 
 
+def forget_positions():
+    def refuse(iterator, state):
+        raise ValueError("not from this pipeline")
+
+    position = sys.modules.get("_keepfit.agent.tensorflow.position")
+    if position is not None:
+        position.restore = refuse
+
+
 def main():
     die_while_writing()
+    if plan.get("forgets"):
+        forget_positions()
     x, model = MODELS[plan["model"]]()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.01), loss, metrics=["accuracy"], **plan.get("compile", {}))

@@ -124,6 +124,12 @@ def corrected(known: Line, seen: Trial) -> Line:
     return Line(max(known.base, seen.peak - seen.rows * known.slope), known.slope)
 
 
+def given_back(rows: int, batch: int, known: Line | None, estimate: Estimate | None) -> float:
+    """Bytes by which half as many rows at once would lower the peak; as good as everything where nothing is known."""
+    slope = known.slope if known is not None else estimate.per_row(batch) if estimate is not None else float("inf")
+    return slope * (rows - rows // 2) if rows > 1 else 0.0
+
+
 def smaller(room: Room, used: int, attempt: int, known: Line | None, reached: int) -> int | None:
     """After a death at the line with `used` rows at once: the next to try, None where nothing is left to change.
 

@@ -25,12 +25,12 @@ from .launch import USAGE
 from .link import Link
 from .lookout import Lookout
 from .options import RunOptions
+from .planned import PlannedRestart
 from .relay import Poller, Relay
 from .stage import Stage
 from .steward import Steward
 from .vigil import Vigil
 
-STATE_WAIT = 10.0  # seconds for a state to be saved before a planned restart
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
 FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
 UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
@@ -78,7 +78,7 @@ class Judge:
         self._at_most = at_most
         self.may_go_again = restarts > 0
         self.refused = False  # it was to be resumed, and is another training: one line says so
-        self._planned: tuple[Danger, float] | None = None  # a restart that waits for a state to be saved, until when
+        self._planned: PlannedRestart | None = None
         self._steward: Steward | None = None
         self._import = Import(pulse, options.memory)
         self._exit: Exit | None = None
@@ -145,6 +145,7 @@ class Judge:
         self._steward = Steward(
             limit.bytes, source, self._pulse, self._journal, self._run.path.parent, self.say, self._at_most
         )
+        self._planned = PlannedRestart(self._pulse, self._run)
 
     def _loop(self) -> None:
         due = time.monotonic()
@@ -255,13 +256,11 @@ class Judge:
             self._journal.write("trouble", what=f"the steward failed: {error!r}")
             self._steward = None
             return
-        if found is not None and self._planned is None and self._pulse is not None:
-            self._pulse.want_state()
-            self._planned = found, sample.time + STATE_WAIT
-        if self._planned is not None and not self._asked_to_end:
-            danger, until = self._planned
-            if sample.time >= until or (self._pulse is not None and self._pulse.state_is_saved):
-                self._end_at_the_line(danger)
+        if self._planned is None or self._asked_to_end:
+            return
+        shrinks = self._steward.next_rows(sample.use) is not None
+        if (due := self._planned.look(sample.time, found, shrinks)) is not None:
+            self._end_at_the_line(due)
 
     @property
     def ended_well(self) -> bool:
@@ -275,7 +274,9 @@ class Judge:
 
     def changes(self) -> tuple[dict[str, int], str] | None:
         """What the next attempt would do differently: (rows at most by step, in words); None: nothing."""
-        return self._steward.changes(self._subject.attempt) if self._steward is not None else None
+        if self._steward is None or self._planned is None:
+            return None
+        return self._steward.as_before() if self._planned.is_saved else self._steward.changes(self._subject.attempt)
 
     def end_the_rest(self) -> None:
         """Before another attempt: nothing of this one may live on beside it."""

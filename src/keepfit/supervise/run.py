@@ -210,14 +210,14 @@ class Course:
         reached = int(self._again.get("reached") or self._reached)
         trained = judge.trained or bool(self._again.get("trained"))  # now, or in an attempt before
         standing = policy.Standing(death.cause, newest, reached, same, training=resumes and trained)
-        decided = policy.another(standing, smaller[1] if smaller else None)
+        decided = policy.another(standing, (smaller[1] or None) if smaller else None)
         if decided is None:
             return False
         if not judge.may_go_again:  # no attempt is left, or what was typed or piped in is gone
             if not self._keyboard.can_be_read_again:
                 judge.say("keepfit: not started again: its standard input was read and cannot be rewound")
             return False
-        if smaller:
+        if smaller and smaller[1]:
             judge.forget_choice()
         judge.end_the_rest()
         pause = f" in {decided.pause:.0f} s" if decided.pause else ""

@@ -69,6 +69,8 @@ class Steward:
         self._asker: object = None  # the process that asks
         self._waiting = False  # a smaller micro-batch was wanted, and is not in use yet
         self._wished: tuple[int, int] | None = None  # (steps, use) when it came into use
+        self._before_wish = 0  # rows, before the first one
+        self._least = GROWTH * limit  # bytes: less is no growth, and no relief
         self._steps = 0
         self._use = 0
         self._others = 0
@@ -253,13 +255,13 @@ class Steward:
 
     def _watch(self, sample: Sample, beat: Beat | None, may_restart: bool) -> Danger | None:
         case = self._cases.get("train")
-        if case is None or beat is None or beat.phase != "train" or case.refused or case.trying:
+        if beat is None or beat.phase != "train" or not beat.steps or (case is not None and case.trying):
             return None
         self._steps = beat.steps
         high = sample.use > micro_batch.CLIMBING * self._limit
         if self._wished is None:
-            if high and not self._waiting and case.facts.rows > 1 and beat.steps > 0:
-                self._wish(case, sample.use)
+            if high and not self._waiting:
+                self._climbs(case, sample.use)
             return None
         steps, use = self._wished
         if beat.steps < steps + SETTLE:
@@ -268,8 +270,8 @@ class Steward:
             self._wished = None  # it came down: the next climb is a new one
             return None
         self._wished = (beat.steps, sample.use)
-        climbs = sample.use > use + GROWTH * self._limit
-        if not climbs or not may_restart or self.next_rows(sample.use) is None:
+        climbs = sample.use > use + self._least
+        if not climbs or not may_restart:
             return None
         return Danger(sample.time, self._limit, sample.use, self._source, "planned")
 
@@ -279,11 +281,20 @@ class Steward:
             self._waiting, self._wished = False, (self._steps, self._use)
         return {}
 
+    def _climbs(self, case: Case | None, use: int) -> None:
+        """Half the micro-batch, where that gives anything back; else it is seen whether use levels off by itself."""
+        self._pulse.want_state()  # the line is near
+        rows = case.facts.rows if case is not None and not case.refused else 1
+        if case is None or micro_batch.given_back(rows, case.facts.batch, case.line, case.estimate) < self._least:
+            self._wished = (self._steps, use)
+        else:
+            self._wish(case, use)
+
     def _wish(self, case: Case, use: int) -> None:
         rows = max(1, case.facts.rows // 2)
         self._waiting = True
+        self._before_wish = self._before_wish or case.facts.rows
         self._pulse.order(self._limit, rows)
-        self._pulse.want_state()  # the line is near
         self._journal.write("wish", step="train", rows=rows, use=use)
         self._report({"kind": "climbing", "rows": rows, "use": use, "limit": self._limit})
         case.facts = replace(case.facts, rows=rows, how="wished")
@@ -297,6 +308,13 @@ class Steward:
             return None
         used = case.in_use
         return {**self._at_most, case.facts.step: next_rows}, f"micro-batch {used} → {next_rows}"
+
+    def as_before(self) -> tuple[dict[str, int], str]:
+        """Its memory climbed whatever the micro-batch, and is free again: that goes back to what it was."""
+        case, at_most = self._cases.get("train"), dict(self._at_most)
+        if case is not None and 0 < self._before_wish < case.facts.batch:
+            at_most["train"] = self._before_wish
+        return at_most, ""
 
     def forget(self) -> None:
         """What was remembered of this model led to a death."""

@@ -14,6 +14,7 @@ from ..hooks import wrap
 from ..packing import unpack
 from ..parting import Parting
 from ..tensorflow.keeping import keeping_of
+from ..tensorflow.snapshot import has_room
 from . import callbacks as callback_states
 from .session import Session
 
@@ -272,6 +273,12 @@ class Keeper:
         if wanted:
             self.heart.counsel.state_is_saved()
             self._parting.saved()
+
+    def has_room(self, size):
+        return has_room(size, self.heart.counsel.limit)
+
+    def lost_position(self, error):
+        self._keeping.lost_position(error)
 
     # --- the rest of the agent ------------------------------------------------------------------------
 

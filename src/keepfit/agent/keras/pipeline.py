@@ -13,8 +13,11 @@ from ..tensorflow.position import JUMP, REPLAY
 class Pipeline:
     """One source of batches: that of the training, or that of its validation."""
 
-    def __init__(self, role):
+    def __init__(self, role, room, lost):
+        """`room(bytes)`: whether so much memory is free; `lost(error)`: told where a position was not found again."""
         self.role = role
+        self._room = room
+        self._lost = lost
         self.begun = 0  # epochs, or validations
         self._saver = None
         self._iterator = None  # the one in use
@@ -40,6 +43,11 @@ class Pipeline:
             break
         yield from steps
 
+    @property
+    def buffered(self):
+        """Bytes that the state of its iterator takes."""
+        return self._saver.bytes if self._saver is not None else 0
+
     def repeats(self, owner):
         """Whether every turn brings the same batches, whatever was before: arrays in their own order."""
         return self.role == "test" and type(owner.data_adapter).__name__ == "ArrayDataAdapter"
@@ -57,7 +65,7 @@ class Pipeline:
             iterator = owner._current_iterator
         key = (self.role, self.begun, id(iterator)) if between else None
         if key is None or self._known is None or self._known[0] != key:
-            self._known = key, self._saver.take(iterator) if iterator is not None else None
+            self._known = key, self._saver.take(iterator, self._room) if iterator is not None else None
         state = self._known[1]
         known = {
             "how": self._saver.how or REPLAY,
@@ -82,7 +90,7 @@ class Pipeline:
         (place, state), self.pending = self.pending, None
         if place["how"] == JUMP:
             if state is not None:
-                position.restore(iter(owner._get_iterator()), state)
+                self._restore(iter(owner._get_iterator()), state)
         else:
             self._draw_epochs(original, owner, place["epochs"])
 
@@ -95,13 +103,13 @@ class Pipeline:
 
     def _jumped(self, original, owner, place, state):
         if self.role == "test":  # every validation begins anew; only the seeds of its shuffles go on
-            position.restore(iter(owner._get_iterator()), state)
+            self._restore(iter(owner._get_iterator()), state)
             yield from self._noted(original(owner))
             return
         owner._num_batches = place["num_batches"]
         if place["between"]:
             iterator = iter(owner._get_iterator())
-            position.restore(iterator, state)
+            self._restore(iterator, state)
             owner._current_iterator = iterator if place["current"] else None
             owner._steps_seen = place["seen"]
             yield from self._noted(original(owner))
@@ -109,13 +117,23 @@ class Pipeline:
         if owner.steps_per_epoch is not None:  # one iterator for all epochs: Keras goes on with it
             owner._current_iterator = iter(owner._get_iterator())
             owner._steps_seen = place["seen"] - place["batch"]
-        restored = False
+        restored = None
         for begin, end, iterator in original(owner):
-            if not restored:
-                position.restore(iterator, state)
-                self._iterator, restored = iterator, True
+            if restored is None:
+                self._iterator, restored = iterator, self._restore(iterator, state)
             if begin >= place["batch"]:
                 yield begin, end, iterator
+            elif not restored and not draw(iterator, end + 1 - begin):
+                return
+
+    def _restore(self, iterator, state):
+        """Whether it stands where it was. If not, the epoch goes on all the same, past as many batches."""
+        try:
+            position.restore(iterator, state)
+            return True
+        except Exception as error:
+            self._lost(error)
+            return False
 
     def _replayed(self, original, owner, place):
         self._draw_epochs(original, owner, place["epochs"])

@@ -21,7 +21,7 @@ class Session:
         self.model = model
         self.number = number
         self.arguments = arguments
-        self.train, self.test = Pipeline("train"), Pipeline("test")
+        self.train, self.test = (Pipeline(role, keeper.has_room, keeper.lost_position) for role in ("train", "test"))
         self.owner = None  # Keras' epoch iterator of the training
         self.list = None  # Keras' CallbackList
         self.saved = None  # what to go on from: (generation, manifest)
@@ -84,7 +84,8 @@ class Session:
             state=state,
         )
         held = {role: content for role, content in iterators.items() if content is not None}
-        return snapshot.Snapshot(manifest, self.variables(), beside, held)
+        buffered = self.train.buffered + self.test.buffered
+        return snapshot.Snapshot(manifest, self.variables(), beside, held, buffered)
 
     def _packed_logs(self, keep):
         if not isinstance(self.logs, dict):

@@ -97,6 +97,9 @@ class Keeping:
     def _damaged(self, generation, damage, then):
         self.report("damaged", generation=generation.number, why=str(damage), then=then)
 
+    def lost_position(self, error):
+        self.report("lost", why=f"{type(error).__name__}: {error}"[:200])
+
     def not_kept(self, why):
         self.report("not-kept", why=why)
 

@@ -71,7 +71,7 @@ class LoopState:
         place = manifest.state["position"]
         if place["how"] == JUMP:
             iterator = iter(self._batches)
-            position.restore(iterator, position.load(prefix))
+            self._restore(iterator, prefix, manifest.batch)
             # Between two epochs it was at its end: the next begins with an iterator of its own.
             self._resumed = None if place["between"] else iterator
             return
@@ -82,6 +82,15 @@ class LoopState:
             self._resumed = iter(self._batches)
             for _ in range(manifest.batch):
                 next(self._resumed)
+
+    def _restore(self, iterator, prefix, batch):
+        """To where it was. If that fails, the epoch goes on all the same, past as many batches."""
+        try:
+            position.restore(iterator, position.load(prefix))
+        except Exception as error:
+            self._keeping.lost_position(error)
+            for _ in zip(range(batch), iterator):
+                pass
 
     def epoch(self):
         """The batches of one epoch, or what is left of them."""
@@ -116,7 +125,7 @@ class LoopState:
         beside = snapshot.Beside()
         if self._saver is None:
             self._saver = position.Saver(self._batches)
-        taken = self._saver.take(self._iterator) if kind == "step" else None
+        taken = self._saver.take(self._iterator, self._has_room) if kind == "step" else None
         state = {
             "kept": pack([thing.get_state() for thing in self._with_state()], beside.keep),
             "random": pack(randomness.take(), beside.keep),
@@ -127,7 +136,10 @@ class LoopState:
             state=state,
         )  # fmt: skip
         held = {_POSITION: taken} if taken is not None else {}
-        return snapshot.Snapshot(manifest, self._variables(), beside, held)
+        return snapshot.Snapshot(manifest, self._variables(), beside, held, self._saver.bytes)
+
+    def _has_room(self, size):
+        return snapshot.has_room(size, self._heart.counsel.limit)
 
     def configuration(self):
         return None  # a loop has no model of its own

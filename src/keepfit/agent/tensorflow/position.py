@@ -13,6 +13,7 @@ _library = attrgetter("library")  # of a graph: the functions that its operation
 _IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
 _NAME = "iterator"
 # Operations whose state is not part of the iterator's: Python, and generators that the script holds.
+UNTOLD = 256  # entries assumed along an axis whose length the pipeline does not tell
 _OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
 
 
@@ -22,16 +23,22 @@ class Saver:
     def __init__(self, dataset, ordered_once=False):
         """`ordered_once`: the order is drawn when an epoch begins, and the iterator holds it."""
         self.how = JUMP if ordered_once or is_self_contained(dataset) else REPLAY
+        self.bytes = 0 if ordered_once or self.how == REPLAY else held(dataset)
 
-    def take(self, iterator):
-        """The iterator's state as a tensor, or None where the batches have to be drawn again."""
+    def take(self, iterator, room=None):
+        """The iterator's state as a tensor, or None where the batches have to be drawn again.
+
+        `room(bytes)`: whether so much memory is free. Full buffers are copied, and some do not fit twice.
+        """
+        if self.how == JUMP and self.bytes and room is not None and not room(self.bytes):
+            self.how, self.bytes = REPLAY, 0
         if self.how == JUMP:
             try:
                 return tf().raw_ops.SerializeIterator(
                     resource_handle=iterator._iterator_resource, external_state_policy=_IGNORE
                 )
             except Exception:  # of several kinds, by the stage that cannot
-                self.how = REPLAY
+                self.how, self.bytes = REPLAY, 0
         return None
 
 
@@ -51,15 +58,49 @@ def is_self_contained(dataset):
     return True
 
 
-def _operations(dataset):
-    """Every operation of every function in a pipeline."""
+def held(dataset):
+    """Bytes in the buffers of a pipeline, when they are full: shuffles, and what is cached in memory."""
+    total = 0
+    for stage in _stages(dataset):
+        kind = type(stage).__name__
+        if "Shuffle" in kind:
+            total += _number(getattr(stage, "_buffer_size", 0)) * _bytes(stage.element_spec)
+        elif "Cache" in kind:
+            total += max(0, _number(stage.cardinality())) * _bytes(stage.element_spec)
+    return total
+
+
+def _number(tensor):
+    return int(tensor.numpy()) if hasattr(tensor, "numpy") else int(tensor)
+
+
+def _bytes(spec):
+    """Of one element."""
+    total = 0
+    for leaf in tf().nest.flatten(spec):
+        shape = getattr(leaf, "shape", None)
+        dimensions = shape.as_list() if shape is not None and shape.rank is not None else [UNTOLD]
+        count = 1
+        for dimension in dimensions:
+            count *= UNTOLD if dimension is None else dimension
+        total += count * max(1, getattr(getattr(leaf, "dtype", None), "size", None) or UNTOLD)
+    return total
+
+
+def _stages(dataset):
+    """Every dataset that a pipeline is made of, each once."""
     stages, seen = [dataset], set()
     while stages:
         stage = stages.pop()
-        if id(stage) in seen:
-            continue
-        seen.add(id(stage))
-        stages += stage._inputs()
+        if id(stage) not in seen:
+            seen.add(id(stage))
+            stages += stage._inputs()
+            yield stage
+
+
+def _operations(dataset):
+    """Every operation of every function in a pipeline."""
+    for stage in _stages(dataset):
         for function in stage._functions():
             graph = function.function.graph.as_graph_def()
             yield from graph.node

@@ -8,7 +8,6 @@ import time
 
 from ...blackbox import states
 from ..writer import Writer
-from .snapshot import fits
 
 COST = 0.01  # of the time may go into saving
 SOONEST, LATEST = 1.0, 30.0  # seconds between two states, where the cost allows it
@@ -70,7 +69,7 @@ class Saving:
         draft = self._draft(snapshot)
         if draft is None:
             return
-        if fits(snapshot, self._heart.counsel.limit):
+        if snapshot.fits(self._heart.counsel.limit):
             snapshot.copy()
             self._stall = time.monotonic() - began
             self._due = float("inf")  # until it is written

@@ -86,7 +86,8 @@ class Beside:
 class Snapshot:
     """A state that is on its way to the disk."""
 
-    def __init__(self, manifest, named, beside, iterators):
+    def __init__(self, manifest, named, beside, iterators, buffered=0):
+        """`buffered`: bytes in the states of the iterators, which are copies already."""
         self.manifest = manifest
         self._beside = list(beside.arrays.items())
         self._iterators = iterators
@@ -94,7 +95,12 @@ class Snapshot:
         self.left_out = [name for name, variable in named if not variables.holdable(variable.dtype)]
         self._slots = [variables.slot_of(name, variable) for name, variable in kept]
         self._held = [variable for _, variable in kept]  # variables, or their values once they were copied
-        self.bytes = sum(slot.bytes for slot in self._slots)
+        self._copied = sum(slot.bytes for slot in self._slots)
+        self.bytes = self._copied + buffered
+
+    def fits(self, limit):
+        """Whether there is room for a second copy of the variables."""
+        return has_room(self._copied, limit)
 
     def copy(self):
         """The values now. Where it is not called they are read when they are written: then nothing may train."""
@@ -121,9 +127,9 @@ class Snapshot:
             yield variables.content(array)
 
 
-def fits(snapshot, limit):
-    """Whether there is room for a second copy of what is saved."""
-    return not limit or anonymous() + snapshot.bytes < MARGIN * limit
+def has_room(size, limit):
+    """Whether so many bytes more would stay well below the limit (0: there is none)."""
+    return not limit or anonymous() + size < MARGIN * limit
 
 
 class Reader:

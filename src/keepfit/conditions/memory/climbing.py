@@ -3,8 +3,8 @@
 ## What happened
 The run stood above 96 % of its limit although the first steps had fitted: a longer sequence, a second
 epoch, validation, fragmentation or a leak. From the next step on the micro-batch is half of what it
-was. That avoids future peaks and frees nothing; if use goes on climbing, the run is started again with
-a smaller micro-batch from the beginning, before the danger line is reached.
+was. That avoids future peaks and frees nothing; if use goes on climbing, something leaks: a state is
+saved, and a new process goes on from it before the danger line is reached.
 
 ## How keepfit knows
 It samples the run's memory twenty times a second.

@@ -36,7 +36,7 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         if danger.how == "import":
             return _cannot_hold_the_framework(attempt, danger)
         if danger.how == "planned":
-            how = "it kept climbing with smaller micro-batches, and was ended before the line was reached"
+            how = "it kept climbing, and was ended at a saved state before the line was reached"
         said = f"use {size(danger.use_bytes)} of {size(danger.line_bytes)} ({danger.source}); {how}"
         summary = f"ended by keepfit at the danger line: the budget of {size(danger.line_bytes)} was reached"
         if danger.source != "--memory":
