@@ -272,6 +272,14 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def has_ended(pid: int) -> bool:
+    """Gone, or a zombie that its new parent has not looked after yet."""
+    from keepfit.machine import procfs
+
+    found = procfs.stat(pid)
+    return found is None or found.state in "ZX"
+
+
 def wait_until(condition: Any, seconds: float = 20.0, what: str = "the condition") -> None:
     deadline = time.monotonic() + seconds
     while not condition():

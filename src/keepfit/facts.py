@@ -256,6 +256,7 @@ class Attempt:
     stall: Stall | None = None
     splittings: tuple[Splitting, ...] = ()
     changed: str | None = None  # what was changed since the attempt before
+    reports: tuple[Mapping[str, Any], ...] = ()  # what the agent told of numbers and data
     loop: Loop | None = None  # the hand-written training loop, where there is one
     error: PythonError | None = None
     notices: tuple[Notice, ...] = ()

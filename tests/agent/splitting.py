@@ -6,6 +6,8 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
+from keepfit.agent.heart import Pace
+
 ROWS = 22
 BATCH = 9  # 22 rows: 9, 9 and a ragged 4
 
@@ -37,11 +39,27 @@ class Scripted:
         return [facts for asked, facts in self.asked if asked == what]
 
 
+class Told:
+    """Stands in for the journal."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+
+    def write(self, event: str, **facts: Any) -> None:
+        self.events.append((event, facts))
+
+    def reports(self, kind: str) -> list[dict[str, Any]]:
+        return [facts for event, facts in self.events if event == "report" and facts["kind"] == kind]
+
+
 class QuietHeart:
-    """What the guard needs of a heart."""
+    """What the guard and the gate need of a heart."""
 
     def __init__(self) -> None:
         self.alive = True
+        self.epoch = self.live_step = self.first_step = 0
+        self.pace = Pace()
+        self.journal = Told()
         self.batch_size = 0
         self.slowest = 0.0
         self.counsel = Scripted()
@@ -63,12 +81,12 @@ class QuietHeart:
 
 @functools.cache
 def guarded() -> tuple[QuietHeart, Any]:
-    """Keras with the guard installed, once a process."""
+    """Keras with the guard and the gate installed, once a process."""
     import keras
     import tensorflow
 
     from keepfit.agent.hooks import wrap
-    from keepfit.agent.keras import guard
+    from keepfit.agent.keras import gate, guard
     from keepfit.agent.tensorflow import phases
 
     heart = QuietHeart()
@@ -76,8 +94,17 @@ def guarded() -> tuple[QuietHeart, Any]:
     tracing = phases.import_module("tensorflow.python.eager.polymorphic_function.tracing_compilation")
     wrap(tracing, "_create_concrete_function", phases._tracing(heart), missing)
     made = guard.install("keras.src.", heart, missing)
+    made.gate = gate.install("keras.src.", missing)
+    made.numbers = watching(heart, made)
     assert not missing and tensorflow and keras
     return heart, made
+
+
+def watching(heart: QuietHeart, made: Any) -> Any:
+    """A fresh look at the numbers, with nothing told yet."""
+    from keepfit.agent.keras import numbers
+
+    return numbers.Numbers(heart, made.gate, made, None, "keras.src.", {})
 
 
 @dataclass

@@ -54,7 +54,7 @@ def test_a_job_stopped_with_its_front_is_hung_up_with_its_terminal(runs):
     os.close(terminal.fd)
     os.kill(terminal.pid, signal.SIGKILL)
     os.waitpid(terminal.pid, 0)
-    stage.wait_until(lambda: not os.path.exists(f"/proc/{command}"), what="the end of the stopped command")
+    stage.wait_until(lambda: stage.has_ended(command), what="the end of the stopped command")
 
 
 def test_judge_killed(runs):
@@ -88,7 +88,7 @@ def test_both_supervisors_killed_inside_a_budget_never_leave_it_frozen(runs, nee
     command = stage.command_pid(runs)
     for pid in (judge_of(process.pid), process.pid):
         os.kill(pid, signal.SIGKILL)
-    stage.wait_until(lambda: not os.path.exists(f"/proc/{command}"), what="the kernel's kill at the limit")
+    stage.wait_until(lambda: stage.has_ended(command), what="the kernel's kill at the limit")
     process.communicate(timeout=30)
     assert stage.keepfit_json(runs, "why")["cause"] == "memory_budget"
     run = stage.Outcome(0, "", "", runs).directory.name
@@ -116,12 +116,12 @@ def test_everything_killed_together(runs):
 def test_supervisors_killed_and_the_agent_tells_the_end(runs):
     code = "import time; print('ready', flush=True); time.sleep(1)"
     process = stage.start(runs, [sys.executable, "-c", code])
-    stage.wait_for_output(process, b"ready")
+    stage.wait_for_output(process, b"ready\n")  # two writes: the second must not find the pipe broken
     command = stage.command_pid(runs)
     for pid in (judge_of(process.pid), process.pid):
         os.kill(pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    stage.wait_until(lambda: not os.path.exists(f"/proc/{command}"), what="the end of the command")
+    stage.wait_until(lambda: stage.has_ended(command), what="the end of the command")
     verdict = stage.keepfit_json(runs, "why")
     assert (verdict["cause"], verdict["confidence"]) == ("finished", "likely")
 

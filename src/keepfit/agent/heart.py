@@ -21,6 +21,7 @@ from .lifeline import describe
 _PHASE = {name: number for number, name in enumerate(wire.PHASES)}
 _DOING = {name: number for number, name in enumerate(wire.DOING)}
 NAN = float("nan")
+LOOK_EVERY = 0.1  # seconds
 CLAIMED: Heart | None = None  # the heart of this process, once it has one
 
 
@@ -80,6 +81,7 @@ class Heart:
         self.epoch = -1
         self.step = -1
         self.steps = 0
+        self.first_step = 0  # of the epoch, in this process
         self.batch_size = 0
         self.loss = NAN
         self.slowest = 0.0
@@ -88,6 +90,8 @@ class Heart:
         self.loop: Any = None  # the hand-written loop, where TensorFlow is there
         self.counsel = Counsel(memory)
         self.at_ease: list[Callable[[], None]] = []  # what is looked after now and then, between two steps
+        self.at_epoch: list[Callable[[Any], None]] = []  # told of the model whose epoch begins
+        self.at_end: list[Callable[[], None]] = []  # told that an epoch, or a loop of the framework's, is over
         self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
         self.journal: JournalWriter | None = None
         self.entropy: Any = None  # the beginnings of the run's random generators, where they are kept
@@ -194,12 +198,29 @@ class Heart:
 
     def look_around(self) -> None:
         """At most ten times a second, between two steps: time for what need not be looked at every step."""
-        for look in list(self.at_ease):
+        self._tell(self.at_ease)
+
+    def ended(self) -> None:
+        self._tell(self.at_end)
+
+    def _tell(self, listeners: list[Callable[..., None]], *told: Any) -> None:
+        """One that fails is not told again."""
+        for listener in list(listeners):
             try:
-                look()
+                listener(*told)
             except Exception as error:
-                self.at_ease.remove(look)
-                self.failed(getattr(look, "__qualname__", "look"), error)
+                listeners.remove(listener)
+                self.failed(getattr(listener, "__qualname__", "look"), error)
+
+    def glance(self) -> None:
+        """Between two steps that no `fit` tells of: look around, if it is time to."""
+        now = time.monotonic()
+        if self.alive and now >= self.pace.due:
+            self.pace.due = now + LOOK_EVERY
+            self.look_around()
+
+    def epoch_begins(self, model: Any) -> None:
+        self._tell(self.at_epoch, model)
 
     def failed(self, what: str, error: Exception) -> None:
         """Something of ours failed, and the training goes on without it."""

@@ -153,6 +153,7 @@ def _attempt(
         stall=build(Stall, every("stall")[-1]) if every("stall") else None,
         splittings=_all(Splitting, every("splitting")),
         changed=_changed(start, every("report")),
+        reports=tuple(every("report")),
         loop=build(Loop, every("loop")[-1]) if every("loop") else None,
         error=_python_error(every("python-error"), pid),
         notices=_all(Notice, every("signal")),

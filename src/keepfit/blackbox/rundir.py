@@ -5,6 +5,7 @@ ring            samples and heartbeats
 stdout, stderr  the last 256 KiB of each
 stacks/         Python stacks of a hang or a fatal signal
 checkpoints/    saved states of the training
+batches/        batches whose step was not finite, and the weights they met
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ class RunDirectory:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    @property
+    def batches(self) -> Path:
+        return self.path / "batches"
 
     def size(self) -> int:
         """Bytes on disk."""

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "keepfit run [options] -- CMD …"
     parser.add_argument("--memory", metavar="SIZE", help="hold the run to a memory budget, e.g. 3GiB")
     parser.add_argument(
-        "--guard", metavar="NAMES", default="all", help="all, none, or some of: memory, hang, checkpoint"
+        "--guard", metavar="NAMES", default="all", help="all, none, or some of: memory, hang, checkpoint, numbers"
     )
     parser.add_argument("--hang-after", metavar="SECONDS", help="call it hung after this long without a step")
     parser.add_argument(
@@ -45,6 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="go on with an unfinished run: its id or name, or auto (the same command, directory and name)",
     )
     parser.add_argument("--force-resume", action="store_true", help="even where script, model or data have changed")
+    parser.add_argument(
+        "--on-nan",
+        metavar="WHAT",
+        default="skip",
+        help="a step that is not finite: skip (not applied), rollback (to a saved state, lower learning rate) or stop",
+    )
+    parser.add_argument(
+        "--keep-batch",
+        metavar="SIZE",
+        default=str(supervise_options.KEEP),
+        help="most bytes of a poisoned batch that go into the record (0: none)",
+    )
     parser.add_argument("--name", default="", help="a name for this run")
     parser.add_argument(
         "--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does"
@@ -82,6 +94,8 @@ def _options(args: argparse.Namespace) -> RunOptions:
             hang_after=positive("--hang-after", args.hang_after),
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
             quiet=args.quiet,
+            on_nan=_one_of("--on-nan", args.on_nan, supervise_options.ON_NAN),
+            keep=0 if args.keep_batch == "0" else parse_size(args.keep_batch),
             force_resume=args.force_resume,
         )
     except ValueError as error:
@@ -100,6 +114,12 @@ def _continued(args: argparse.Namespace, options: RunOptions) -> RunDirectory | 
     if found is not None and not options.quiet:
         print(f"keepfit: going on with run {found.id}", file=sys.stderr)
     return found
+
+
+def _one_of(name: str, text: str, words: tuple[str, ...]) -> str:
+    if text not in words:
+        raise UserError(f"{name}: {', '.join(words[:-1])} or {words[-1]} was expected; received {text!r}")
+    return text
 
 
 def _count(name: str, text: str) -> int:

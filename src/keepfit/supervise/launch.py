@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import select
 import shutil
@@ -59,6 +60,7 @@ def trainee_environment(
     resume: str = "",
     hash_seed: str = "",
     attempt: int = 1,
+    numbers: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
     """The user's environment, with the agent's way in and unbuffered output.
 
@@ -67,7 +69,7 @@ def trainee_environment(
     """
     changed = dict(environment)
     changed.setdefault("PYTHONUNBUFFERED", "1")
-    for name in ("KEEPFIT_RECORD", "KEEPFIT_PULSE", "KEEPFIT_STATES", "KEEPFIT_RESUME"):
+    for name in ("KEEPFIT_RECORD", "KEEPFIT_PULSE", "KEEPFIT_STATES", "KEEPFIT_RESUME", "KEEPFIT_NUMBERS"):
         changed.pop(name, None)  # of a keepfit around this one
     if record is None or environment.get("KEEPFIT_DISABLE") == "1":
         return changed
@@ -76,6 +78,8 @@ def trainee_environment(
     changed["KEEPFIT_RECORD"] = record
     if pulse is not None:
         changed["KEEPFIT_PULSE"] = pulse
+    if numbers is not None:
+        changed["KEEPFIT_NUMBERS"] = json.dumps(numbers)
     if states is not None:
         changed["KEEPFIT_STATES"] = states
         changed["KEEPFIT_RESUME"] = resume

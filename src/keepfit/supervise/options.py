@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ..blackbox.rundir import RunDirectory
 
-GUARDS = ("memory", "hang", "checkpoint")
+GUARDS = ("memory", "hang", "checkpoint", "numbers")
+ON_NAN = ("skip", "rollback", "stop")
+KEEP = 64 << 20  # bytes of a poisoned batch, and of the weights it met
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class RunOptions:
     hang_after: float | None = None
     restarts: int = 3
     quiet: bool = False
+    on_nan: str = ON_NAN[0]
+    keep: int = KEEP  # bytes of a poisoned batch that go into the record; 0: none do
     continued: RunDirectory | None = None  # an unfinished run that is to go on
     force_resume: bool = False  # whatever has changed
 

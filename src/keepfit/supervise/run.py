@@ -159,9 +159,11 @@ class Course:
         if number == 1 and options.continued is None:
             resumed = ""
         address = pulse.address if pulse else None
+        numbers = {"on_nan": options.on_nan, "keep": options.keep, "batches": str(run.batches)}
         return launch.trainee_environment(
-            self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number
-        )
+            self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number,
+            numbers if "numbers" in options.guards else None,
+        )  # fmt: skip
 
     def _fork_judge(self, boards: stage.Stage, appoint: Callable[[int], Judge], ours: Link, theirs: Link) -> int | None:
         record, parent = self._record, os.getpid()

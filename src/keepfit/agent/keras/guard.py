@@ -6,6 +6,7 @@ Measuring changes neither weights nor seeds nor metrics nor statistics, and the 
 handed on to the real step.
 """
 
+import contextlib
 import time
 import weakref
 from importlib import import_module
@@ -50,6 +51,8 @@ class Guard:
         self.resumed = weakref.WeakKeyDictionary()  # model -> rows computed at once before it was cut off
         self._training = None  # weak reference to the model that trains now
         self._heeded = 0
+        self._whole = False  # steps are run as Keras has them, to be looked at
+        self.gate = None  # of the numbers, where there is one
         self.kinds = None  # while a graph is traced to learn from it: the kinds of its gradients
 
     # --- hooks --------------------------------------------------------------------------------------
@@ -59,7 +62,7 @@ class Guard:
 
         def around(original):
             def split_or_whole(model, data):
-                split = self.split_of(model, step)
+                split = self.split_of(model, step) if not self._whole else None
                 return original(model, data) if split is None else getattr(micro, f"{step}_step")(model, split, data)
 
             return split_or_whole
@@ -121,6 +124,14 @@ class Guard:
         else:
             model.train_function = FirstCall(self, model, "train", model.train_function, forced=wish)
 
+    @contextlib.contextmanager
+    def whole(self):
+        self._whole = True
+        try:
+            yield
+        finally:
+            self._whole = False
+
     # --- models -------------------------------------------------------------------------------------
 
     def split_of(self, model, step):
@@ -166,7 +177,7 @@ class Guard:
     def begin_split(self, model, step, examined, kinds):
         split = self._splits.get(model)
         if split is None:
-            split = self._splits[model] = micro.Split(model, self.source)
+            split = self._splits[model] = micro.Split(model, self.source, self.gate)
         if step == "train":
             split.gradient_kinds = kinds
         split.examined[step] = examined
@@ -212,6 +223,8 @@ class FirstCall:
         steps = model.steps_per_execution
         held = HeldList(argument) if step == "predict" else HeldBatches(argument, steps, rows)
         decision = Decision(self._guard, model, step, self._function, held)
+        watched = self._guard.gate.watched(model, step) if self._guard.gate is not None else None
+        counted = watched.begin_trials() if watched is not None else None
         self._function = None  # so that the decision can let it go
         name = f"{step}_function"
         stands = getattr(model, name)
@@ -222,6 +235,8 @@ class FirstCall:
             if not isinstance(error, NothingHeld):
                 self._guard.heart.failed(f"guard.{step}", error)
             function = decision.plain()
+        if watched is not None:
+            watched.end_trials(counted)
         if step == "train" and device.accelerated():
             function = Retrying(self._guard, model, function)
         self._final = function

@@ -14,7 +14,7 @@ from ..hooks import wrap
 from ..packing import unpack
 from ..parting import Parting
 from ..tensorflow.keeping import keeping_of
-from ..tensorflow.snapshot import has_room
+from ..tensorflow.snapshot import Reader, has_room
 from . import callbacks as callback_states
 from .session import Session
 
@@ -273,6 +273,36 @@ class Keeper:
         if wanted:
             self.heart.counsel.state_is_saved()
             self._parting.saved()
+
+    # --- going back -----------------------------------------------------------------------------------
+
+    def rest(self):
+        self._keeping.saving.rest()
+
+    def number_of(self, model):
+        """Which training of the script this model is in."""
+        return self._session.number if self._session is not None and self._session.model is model else 0
+
+    def owner_of(self, model, step):
+        """Keras' epoch iterator of the training, or of its validation."""
+        session = self._session
+        if session is None or session.model is not model:
+            return None
+        return session.owner if step == "train" else getattr(model, "_eval_epoch_iterator", None)
+
+    def roll_back(self, model, back):
+        """Weights and optimizer as the `back`-th newest good state has them: its place in words, or None."""
+        session = self._here()
+        found = self._keeping.earlier(session.number, back) if session is not None and session.model is model else None
+        if found is None:
+            return None
+        generation, manifest = found
+        reader = Reader(generation)
+        try:
+            reader.put([(name, v) for name, v in session.variables() if name.startswith(("model/", "optimizer/"))])
+        finally:
+            reader.close()
+        return f"epoch {manifest.epoch + 1}, batch {manifest.batch + 1}"
 
     def has_room(self, size):
         return has_room(size, self.heart.counsel.limit)

@@ -19,7 +19,8 @@ TRIAL_PARTS = 2  # one part alone does not show what the allocator keeps of it w
 class Split:
     """How one model's batches are split. Made once a model, read by its compiled steps."""
 
-    def __init__(self, model, source):
+    def __init__(self, model, source, gate=None):
+        self.gate = gate  # of the numbers, where there is one
         self.examined = {}  # by step: train, test, predict; only these are split
         self.traces = 0  # how often its training step was traced (or run, where it is eager)
         self.gradient_kinds = None  # of every trainable weight; None: not known before the first (eager) part
@@ -130,11 +131,13 @@ def train_step(model, split, data):
         return loss, values, _kept(split, examined, y_pred), tape.gradient(scaled, weights) if weights else []
 
     rows, loss, values, outputs, summed = _over_parts(model, split, examined, data, gradients_too, training=True)
+    gradients = parts.gradients_of(split.gradient_kinds, summed, weights) if weights else []
+    if weights and split.gate is not None and split.gate.seen is not None:
+        split.gate.seen.judge(model.optimizer, gradients, weights, [loss])
 
     def finish():
         _track(model, split, data, rows, loss, values)
         if weights:
-            gradients = parts.gradients_of(split.gradient_kinds, summed, weights)
             model.optimizer.apply_gradients(zip(gradients, weights))
 
     _unless_trial(split, finish)

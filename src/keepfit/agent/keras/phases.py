@@ -4,16 +4,17 @@ The hooks sit on Keras' own containers (`CallbackList`, the trainer), not in the
 so nothing the user can see or count changes.
 """
 
+import json
+import os
 import sys
 import time
 from functools import wraps
 from importlib import import_module
 
+from ..heart import LOOK_EVERY  # reading the loss of every tiny step would cost more than the step's own store
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import guard, keeper
-
-LOSS_EVERY = 0.1  # seconds: reading the loss of every tiny step would cost more than the step's own store
+from . import gate, guard, keeper, numbers
 
 
 def install(keras, heart):
@@ -49,6 +50,7 @@ def install(keras, heart):
         guarding = guard.install(source, heart, missing)
         if kept is not None:
             kept.guard = guarding
+        _numbers(source, heart, missing, guarding, kept)
     return missing
 
 
@@ -59,6 +61,21 @@ def _keeper(source, heart, missing):
     except Exception as error:
         heart.failed("keeper.install", error)
         return None
+
+
+def _numbers(source, heart, missing, guarding, kept):
+    """The gate, where it was asked for; where it cannot be had, all the rest still can."""
+    orders = json.loads(os.environ.get("KEEPFIT_NUMBERS") or "null")
+    if orders is None or not heart.alive:
+        return
+    try:
+        guarding.gate = gate.install(source, missing)
+        looking = numbers.Numbers(heart, guarding.gate, guarding, kept, source, orders)
+        heart.at_ease.append(looking.look)
+        heart.at_end.append(looking.look)
+        heart.at_epoch.append(looking.epoch_begins)
+    except Exception as error:
+        heart.failed("numbers.install", error)
 
 
 def _trainers(trainer, keras):
@@ -107,6 +124,7 @@ def loop_around(heart, original):
             if outermost:
                 heart.in_fit = False
         if outermost:
+            heart.ended()
             heart.between()
         else:
             heart.leave(before)
@@ -182,6 +200,7 @@ def _train_on_batch(heart):
             finally:
                 heart.step_ended()
                 heart.doing("between")
+                heart.glance()
 
         return train_on_batch
 
@@ -248,6 +267,7 @@ def _epoch_begin(heart):
             heart.tick(-1)
             heart.pace.first = heart.pace.busy = True
             heart.pace.last = float("inf")
+            heart.epoch_begins(getattr(self, "_model", None))
             heart.beat()
 
         return on_epoch_begin
@@ -265,6 +285,8 @@ def _batch_begin(heart):
                 original(self, batch, logs)
                 # The first batch of an epoch waits for shuffle buffers and caches to fill.
                 heart.doing("filling" if pace.first else "stepping")
+                if pace.first:
+                    heart.first_step = batch
             else:
                 original(self, batch, logs)
             heart.tick(batch)
@@ -285,7 +307,7 @@ def _batch_end(heart):
             original(self, batch, logs)
             now = clock()
             if now >= pace.due:
-                pace.due = now + LOSS_EVERY
+                pace.due = now + LOOK_EVERY
                 heart.step_is(batch)
                 try:
                     heart.loss = float((logs or {}).get("loss", heart.loss))
@@ -313,6 +335,7 @@ def _epoch_end(heart):
             heart.enter("train")
             heart.doing("callback")
             heart.beat()
+            heart.ended()
             original(self, epoch, logs)
             heart.doing("filling")
 

@@ -73,6 +73,20 @@ class Keeping:
             self._damaged(generation, damage, "the training it is the end of is done again")
             return None
 
+    def earlier(self, number, back):
+        """(generation, manifest) of the `back`-th newest good state of a training; the oldest where there are fewer."""
+        found = None
+        for generation in reversed(self._vault.generations()):
+            try:
+                manifest = generation.verified()
+            except Damaged:
+                continue
+            if (manifest.process, manifest.fit, manifest.kind) == (self.process, number, "step"):
+                found, back = (generation, manifest), back - 1
+                if not back:
+                    break
+        return found
+
     @property
     def waits(self):
         """Whether a later training is to be gone on with: until then nothing is written that would push it out."""

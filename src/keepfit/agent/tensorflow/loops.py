@@ -121,6 +121,7 @@ class Pacer:
         self._heart.step_ended()
         self._heart.in_fit = False
         self._step += 1
+        self._heart.glance()
 
 
 def _rows(batch):

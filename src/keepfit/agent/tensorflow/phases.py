@@ -162,6 +162,7 @@ class HandWrittenLoop:
         self._train(taken)
         if self.budget is not None:
             self.budget.turn(heart.batch_size)
+        heart.glance()
 
     def _train(self, step):
         heart = self._heart
@@ -187,6 +188,7 @@ class HandWrittenLoop:
         if self._current is None:
             self._heart.step_ended()
             self._train(self._heart.steps)
+            self._heart.glance()
 
 
 def _first_dimension(element):

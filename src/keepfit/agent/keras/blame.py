@@ -1,0 +1,229 @@
+"""Who made it: a step that was not finite is run once more, operation by operation, to see where it began.
+
+The weights are untouched, the seeds are those of the step, and nothing is applied: the replay sees what the step
+saw. The first operation with a non-finite output is the culprit; its rows are the samples, or halves of the batch
+are tried until they are found.
+"""
+
+import contextlib
+from importlib import import_module
+
+from ..tensorflow import parts
+from ..tensorflow.parts import np, tf
+from .decision import Unchanged
+
+MOST = 16  # samples that are named
+TRIES = 64  # replays of parts of a batch, at most, to find them
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class Blame:
+    def __init__(self, gate, model, source, at_once=0, step="train"):
+        """`at_once`: rows that fit the memory (0: all)."""
+        self._gate = gate
+        self._model = model
+        self._source = source
+        self._at_once = at_once
+        self._step = step
+        self._tries = 0
+
+    def find(self, data):
+        """{phase, layer, op, rows, entry, …}: what is known of the culprit. `phase` is unknown where nothing shows."""
+        rows = int(parts.rows_of(data))
+        for start in range(0, rows, self._at_once or rows):
+            part = parts.cut(data, start, min(self._at_once or rows, rows - start))
+            found = self._look(part)
+            if found is not None:
+                found["rows"] = [start + row for row in found["rows"]]
+                found["every"] = bool(found["rows"]) and len(found["rows"]) == rows > 1
+                found["rows"] = found["rows"][:MOST]
+                return found
+        return {"phase": "unknown", "layer": None, "op": None, "rows": [], "every": False}
+
+    def _look(self, part):
+        trail = self._replay(part)
+        if not trail.is_bad:
+            return None
+        rows = int(parts.rows_of(part))
+        first = trail.first
+        if first is None:  # only the sum of many finite numbers is not
+            return {"phase": "backward", "layer": None, "op": None, "rows": self._bisect(part, rows)}
+        found = {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": first["rows"]}
+        entries = _entries(part, import_module(self._source + "trainers.data_adapters.data_adapter_utils"))
+        given = [entry for entry in entries if entry["rows"]]
+        if first["op"] == "ReadVariableOp":
+            found.update(phase="weights", op=None, rows=list(range(rows)))
+        elif given and first["taken_in"]:
+            entry = given[0]
+            found.update(phase=entry["phase"], op=None, rows=entry["rows"], entry=entry["entry"], name=entry["name"])
+            found["value"] = entry["value"]
+        elif found["rows"] is None:
+            found["rows"] = self._bisect(part, rows)
+        elif len(found["rows"]) < rows:
+            found["rows"] = self._with_others(part, rows, found["rows"])
+        return found
+
+    def _with_others(self, part, rows, known):
+        """Samples whose own trouble began at a later operation; all of them where every one is bad."""
+        others = [row for row in range(rows) if row not in set(known)]
+        rest = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, others), part)
+        return sorted([*known, *(others[row] for row in self._halved(rest, 0, len(others)))])
+
+    def _bisect(self, part, rows):
+        """The rows that are bad alone; all of them where only the whole is."""
+        found = self._halved(part, 0, rows)
+        return found or list(range(rows))
+
+    def _halved(self, part, start, size):
+        if self._tries >= TRIES:
+            return []
+        self._tries += 1
+        if not self._replay(parts.cut(part, start, size), traced=False).is_bad:
+            return []
+        if size == 1:
+            return [start]
+        half = size // 2
+        return self._halved(part, start, half) + self._halved(part, start + half, size - half)
+
+    def _replay(self, part, traced=True):
+        model, trail = self._model, Trail(int(parts.rows_of(part)))
+        step = getattr(model, f"{self._step}_step")
+        with Unchanged(model), self._gate.replaying(trail), contextlib.ExitStack() as patches:
+            if traced:
+                _follow(trail, self._source, patches)
+            try:
+                step(part)
+            except Exception as error:
+                trail.error = error
+        return trail
+
+
+class Trail:
+    """What a replay shows: called by TensorFlow after every operation, and by the gate instead of the optimizer."""
+
+    def __init__(self, rows):
+        self.phase = "forward"
+        self.layers = []  # the innermost is the last
+        self.first = None  # the first operation that was not finite
+        self.error = None
+        self._rows = rows
+        self._made = {}  # id of a tensor -> the layer that made it
+        self._bad = False
+
+    @property
+    def is_bad(self):
+        return self._bad or self.first is not None
+
+    def gradients(self, gradients, trained):
+        for gradient in gradients:
+            if gradient is not None:
+                values = gradient.values if isinstance(gradient, tf().IndexedSlices) else gradient
+                self._bad = self._bad or not _is_finite(values)
+
+    def loss(self, value):
+        self._bad = self._bad or not _is_finite(tf().convert_to_tensor(value))
+
+    def operation(self, op_type, inputs, attrs, outputs, op_name=None, graph=None):
+        if self.first is not None or graph is not None:
+            return
+        layer = self.layers[-1] if self.layers else None
+        for output in outputs:
+            if layer is not None:
+                self._made[id(output)] = layer
+            if not _is_finite(output):
+                self.first = {
+                    "phase": self.phase,
+                    "layer": layer or next((self._made[id(i)] for i in inputs if id(i) in self._made), None),
+                    "op": _op(op_type),
+                    "rows": _bad_rows(output, self._rows),
+                    "taken_in": any(not _is_finite(tensor) for tensor in inputs),
+                }
+                return
+
+
+def _follow(trail, source, patches):
+    """For the time of a replay: every operation, the layer it belongs to, and whether it is the way back."""
+    callbacks = import_module("tensorflow.python.framework.op_callbacks")
+    callbacks.add_op_callback(trail.operation)
+    patches.callback(callbacks.remove_op_callback, trail.operation)
+    layer = import_module(source + "layers.layer").Layer
+
+    def in_layer(original):
+        def __call__(self, *args, **kwargs):
+            trail.layers.append(self.name)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                trail.layers.pop()
+
+        return __call__
+
+    def in_phase(phase):
+        def around(original):
+            def call(*args, **kwargs):
+                before, trail.phase = trail.phase, phase
+                try:
+                    return original(*args, **kwargs)
+                finally:
+                    trail.phase = before
+
+            return call
+
+        return around
+
+    trainer = import_module(source + "trainers.trainer").Trainer
+    for owner, name, around in (
+        (layer, "__call__", in_layer),
+        (trainer, "_compute_loss", in_phase("loss")),
+        (tf().GradientTape, "gradient", in_phase("backward")),
+    ):
+        original = vars(owner)[name]
+        setattr(owner, name, around(original))
+        patches.callback(setattr, owner, name, original)
+
+
+def _op(op_type):
+    op_type = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
+    return op_type.removeprefix("__inference_") if op_type.startswith("__inference_") else op_type
+
+
+def _is_finite(tensor):
+    if getattr(getattr(tensor, "dtype", None), "name", "") not in _FLOATS or not hasattr(tensor, "numpy"):
+        return True
+    return bool(np().isfinite(tensor.numpy()).all())
+
+
+def _bad_rows(tensor, rows):
+    """Which of the batch's rows an output is not finite in; None where it does not tell."""
+    shape = tuple(tensor.shape)
+    if not shape or not rows or shape[0] % rows or not shape[0]:
+        return None
+    bad = ~np().isfinite(tensor.numpy()).reshape(rows, -1)
+    return [int(row) for row in np().flatnonzero(bad.any(axis=1))]
+
+
+def _entries(part, utils):
+    """What is not finite in the batch itself: [{phase, name, rows, entry, value}], inputs first."""
+    x, y, weight = utils.unpack_x_y_sample_weight(part)
+    found = []
+    for phase, name, value in (("input", "x", x), ("target", "y", y), ("target", "sample_weight", weight)):
+        for path, leaf in _named(name, value):
+            if not _is_finite(leaf) and len(leaf.shape):
+                bad = ~np().isfinite(leaf.numpy())
+                rows = [int(row) for row in np().flatnonzero(bad.reshape(len(bad), -1).any(axis=1))]
+                entry = np().argwhere(bad[rows[0]])[0] if bad.ndim > 1 else ()
+                value = leaf.numpy()[(rows[0], *entry)]
+                found.append({
+                    "phase": phase, "name": path, "rows": rows, "entry": [int(i) for i in entry], "value": str(value)
+                })  # fmt: skip
+    return found
+
+
+def _named(name, value):
+    if isinstance(value, dict):
+        return [pair for key, inner in value.items() for pair in _named(f"{name}[{key!r}]", inner)]
+    if isinstance(value, (list, tuple)):
+        if len(value) == 1:
+            return _named(name, value[0])
+        return [pair for index, inner in enumerate(value) for pair in _named(f"{name}[{index}]", inner)]
+    return [] if value is None else [(name, value)]

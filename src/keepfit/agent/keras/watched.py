@@ -1,0 +1,107 @@
+"""One step function of one model under watch: its numbers of late, and the batches it hands over.
+
+Everything here runs outside of what XLA compiles, on the host: a ring that the graph itself writes to, and a call
+into Python for a batch that is to be looked at, which costs nothing as long as there is none.
+"""
+
+import collections
+import weakref
+
+from ..tensorflow import variables
+from ..tensorflow.parts import np, tf
+
+RING = 512  # steps whose loss and gradient norm are remembered
+
+Batch = collections.namedtuple("Batch", "number is_finite loss squares data")  # number: of the step, from 1
+
+
+class Watched:
+    def __init__(self, model, step):
+        self.model = weakref.ref(model)
+        self.step = step
+        self.names = []  # of the variables whose gradients are seen, in the order of `squares`
+        self._trained = []
+        self._tries = False
+        with tf().init_scope():
+            self.nested = tf().Variable(False, trainable=False, name="keepfit_nested")
+            with tf().device("CPU:0"):
+                self.count = tf().Variable(0, dtype=tf().int64, trainable=False, name="keepfit_steps")
+                self.asked = tf().Variable(False, trainable=False, name="keepfit_asked")
+                self._ring = tf().Variable(np().zeros((RING, 2), "float32"), trainable=False, name="keepfit_ring")
+
+    def changed_by_steps(self, model):
+        """What a step changes besides the weights: statistics and counters of layers, seeds, metrics, loss scale."""
+        found = {id(variable): variable for variable in model.metrics_variables}
+        for layer in model._flatten_layers():
+            seeds = [generator.state for generator in getattr(layer, "_seed_generators", ())]
+            found.update((id(variable), variable) for variable in [*layer._non_trainable_variables, *seeds])
+        optimizer = getattr(model, "optimizer", None)
+        if hasattr(optimizer, "dynamic_scale") and optimizer.built:
+            found.update((id(variable), variable) for variable in (optimizer.dynamic_scale, optimizer.step_counter))
+        return list(found.values())
+
+    def trains(self, gradients, trained):
+        """While it is traced: whose gradients `squares` are."""
+        for gradient, variable in zip(gradients, trained):
+            if gradient is not None and id(variable) not in self._trained:
+                self._trained.append(id(variable))
+                self.names.append(getattr(variable, "path", None) or variable.name)
+
+    def note(self, flags, data, handed):
+        """After a step: its numbers go into the ring, and a batch that is wanted goes to Python."""
+        ok, loss, squares = flags
+        members = tf().nest.map_structure(_present, data)
+        leaves = tf().nest.flatten([leaf for leaf in tf().nest.flatten(members) if leaf is not None], True)
+        specs = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().type_spec_from_value(leaf), members)
+        if any(leaf.dtype in (tf().variant, tf().resource) for leaf in leaves):
+            leaves, specs = [], None  # nothing that Python could look at
+        with tf().device("CPU:0"):
+            number = self.count.assign_add(1, read_value=True)
+            if self.step == "train":
+                total = tf().reduce_sum(squares)
+                self._ring.scatter_nd_update([[(number - 1) % RING]], [tf().stack([loss, total])])
+
+            def receive(number, is_finite, loss, squares, *leaves):
+                held = specs, leaves
+                if self._tries:
+                    return
+                handed(self, Batch(int(number), bool(is_finite), float(loss), np().array(squares), held))
+
+            def hand_over():
+                tf().numpy_function(receive, [number, ok, loss, squares, *leaves], [])
+                self.asked.assign(False)
+                return True
+
+            tf().cond(tf().logical_or(tf().logical_not(ok), self.asked), hand_over, lambda: False)
+
+    def begin_trials(self):
+        """What is computed from now on is not part of the training."""
+        self._tries = True
+        return self.count.numpy()
+
+    def end_trials(self, counted):
+        self._tries = False
+        self.count.assign(counted)
+
+    def recent(self, count=RING):
+        """The last steps, oldest first: (losses, norms of all gradients together) as arrays."""
+        number = int(self.count.numpy())
+        rows = variables.read(self._ring).numpy()
+        last = [(step - 1) % RING for step in range(max(1, number - min(count, RING) + 1), number + 1)]
+        return rows[last, 0], np().sqrt(2 * rows[last, 1])
+
+
+def data_of(batch):
+    """The batch as the step was given it, as tensors; None where it could not be handed over."""
+    specs, leaves = batch.data
+    if specs is None:
+        return None
+    flat = tf().nest.flatten(specs)
+    there = [spec for spec in flat if spec is not None]
+    whole = tf().nest.pack_sequence_as(there, [tf().constant(leaf) for leaf in leaves], expand_composites=True)
+    values = iter(whole)
+    return tf().nest.pack_sequence_as(specs, [None if spec is None else next(values) for spec in flat])
+
+
+def _present(leaf):
+    return None if leaf is None or isinstance(leaf, tf().experimental.Optional) else leaf
