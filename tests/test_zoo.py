@@ -7,7 +7,7 @@ import pytest
 from .zoo import ZOO, Victim, complaints, perform
 
 
-@pytest.mark.parametrize("victim", ZOO, ids=lambda victim: victim.id)
+@pytest.mark.parametrize("victim", [victim for victim in ZOO if not victim.slow], ids=lambda victim: victim.id)
 def test_verdict(victim: Victim, tmp_path, needs):
     needs(*victim.needs)
     outcome = perform(victim, tmp_path)

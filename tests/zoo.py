@@ -44,6 +44,7 @@ class Victim:
     bystander: int | None = None  # a signal sent once it has printed `ready`
     to: str = "command"  # whom the bystander signals: the command or keepfit
     needs: Sequence[str] = ()
+    slow: bool = False  # it waits for a minute or more: only `bench verdicts` has the time
     quiet: bool = False  # no finding (no suspicion of a hang) may be written
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -176,7 +177,7 @@ ZOO: tuple[Victim, ...] = (
         "leaks_steadily",
         "leaks_steadily.py",
         Expected("memory_budget", status=137, never=("spike", "batch_too_large", "data_preloaded")),
-        options=("--memory", "1500MiB"),
+        options=("--memory", "700MiB", "--no-restart"),
         needs=TF,
     ),
     Victim("memory_error", "memory_error.py", Expected("allocation_failed", status=1, where={"line": 6})),
@@ -300,6 +301,7 @@ ZOO: tuple[Victim, ...] = (
         "generator_blocks.py",
         Expected("hang", SURE, status=137, where={"phase": "train", "line": 12}),
         needs=TF,
+        slow=True,
     ),
     Victim(
         "throttled_device",

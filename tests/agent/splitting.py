@@ -59,6 +59,7 @@ class QuietHeart:
         self.alive = True
         self.epoch = self.live_step = self.first_step = 0
         self.pace = Pace()
+        self.train_source: Any = None
         self.journal = Told()
         self.batch_size = 0
         self.slowest = 0.0
@@ -104,7 +105,9 @@ def watching(heart: QuietHeart, made: Any) -> Any:
     """A fresh look at the numbers, with nothing told yet."""
     from keepfit.agent.keras import numbers
 
-    return numbers.Numbers(heart, made.gate, made, None, "keras.src.", {})
+    found = numbers.Numbers(heart, made.gate, made, None, "keras.src.", {})
+    made.gate.handed = found.handed
+    return found
 
 
 @dataclass

@@ -96,6 +96,8 @@ class Heart:
         self.journal: JournalWriter | None = None
         self.entropy: Any = None  # the beginnings of the run's random generators, where they are kept
         self.keeping: Any = None  # of states, where they are kept
+        self.source: Any = None  # what the last loop of Keras' draws its batches from
+        self.train_source: Any = None  # and the last `fit`
         self.callbacks: Any = None  # the list that was told of the last batch, and with what
         self.logs: Any = None
         self._traced = 0.0  # seconds spent tracing since the step began: not the step's own

@@ -52,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a step that is not finite: skip (not applied), rollback (to a saved state, lower learning rate) or stop",
     )
     parser.add_argument(
+        "--clip",
+        metavar="NORM",
+        help="bound the norm of all gradients together: a number, or auto (the 95th percentile of the last 500 steps)",
+    )
+    parser.add_argument(
         "--keep-batch",
         metavar="SIZE",
         default=str(supervise_options.KEEP),
@@ -95,6 +100,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
             quiet=args.quiet,
             on_nan=_one_of("--on-nan", args.on_nan, supervise_options.ON_NAN),
+            clip=_clip(args.clip),
             keep=0 if args.keep_batch == "0" else parse_size(args.keep_batch),
             force_resume=args.force_resume,
         )
@@ -114,6 +120,12 @@ def _continued(args: argparse.Namespace, options: RunOptions) -> RunDirectory | 
     if found is not None and not options.quiet:
         print(f"keepfit: going on with run {found.id}", file=sys.stderr)
     return found
+
+
+def _clip(text: str | None) -> str | None:
+    if text is not None and text != "auto":
+        positive("--clip", text)
+    return text
 
 
 def _one_of(name: str, text: str, words: tuple[str, ...]) -> str:

@@ -14,7 +14,6 @@ from ..blackbox.follower import JournalFollower
 from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
-from ..conditions.catalogue import findings
 from ..conditions.process.hang import Watchfulness
 from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
 from ..machine import pidfd, procfs
@@ -29,6 +28,7 @@ from .planned import PlannedRestart
 from .relay import Poller, Relay
 from .stage import Stage
 from .steward import Steward
+from .telling import Telling
 from .vigil import Vigil
 
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
@@ -80,6 +80,7 @@ class Judge:
         self.refused = False  # it was to be resumed, and is another training: one line says so
         self._planned: PlannedRestart | None = None
         self._steward: Steward | None = None
+        self._telling = Telling(journal, self.say)
         self._import = Import(pulse, options.memory)
         self._exit: Exit | None = None
         self._asked_to_end = False
@@ -143,7 +144,7 @@ class Judge:
             return
         source = "--memory" if limit.bytes == self._options.memory else limit.source
         self._steward = Steward(
-            limit.bytes, source, self._pulse, self._journal, self._run.path.parent, self.say, self._at_most
+            limit.bytes, source, self._pulse, self._journal, self._run.path.parent, self._telling, self._at_most
         )
         self._planned = PlannedRestart(self._pulse, self._run)
 
@@ -374,16 +375,11 @@ class Judge:
     def _report(self, report: Mapping[str, object]) -> None:
         """What the agent told through the journal."""
         self.refused = self.refused or (report.get("kind") == "checkpoint-refused" and bool(report.get("asked")))
-        for finding in findings({k: v for k, v in report.items() if k not in ("event", "t", "m")}):
-            self._note(finding)
+        self._telling.report(report)
 
     def _warn(self, stall: Stall) -> None:
         message = f"no step for {stall.silent_seconds:.0f} s; its stacks are in the record, nothing was stopped"
-        self._note(Finding("KF504", "hang", "warning", "watch", message, data={"stall": as_json(stall)}))
-
-    def _note(self, finding: Finding) -> None:
-        self._journal.write("finding", **as_json(finding))
-        self.say(f"keepfit: {finding.message}")
+        self._telling.note(Finding("KF504", "hang", "warning", "watch", message, data={"stall": as_json(stall)}))
 
     def _end_hung(self, stall: Stall) -> None:
         self._asked_to_end = True

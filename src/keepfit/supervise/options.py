@@ -23,6 +23,7 @@ class RunOptions:
     restarts: int = 3
     quiet: bool = False
     on_nan: str = ON_NAN[0]
+    clip: str | None = None  # the most that the norm of all gradients may be, or auto
     keep: int = KEEP  # bytes of a poisoned batch that go into the record; 0: none do
     continued: RunDirectory | None = None  # an unfinished run that is to go on
     force_resume: bool = False  # whatever has changed

@@ -8,7 +8,7 @@ steps; when that does not help, a planned restart.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,13 @@ from typing import Any
 from ..blackbox import choices
 from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
-from ..conditions.catalogue import findings
 from ..facts import Beat, Danger, Sample, Splitting, as_json
 from ..plan import micro_batch
 from ..plan.micro_batch import Estimate, Line, Room, Trial
+from .telling import Telling
 
 SETTLE = 3  # steps that a smaller micro-batch is given to show in the use
 GROWTH = 0.01  # of the limit: growth below this is level
-# Said once a run, and told to the person; other notes stand in the record only.
-_SAID = frozenset(
-    {"splitting", "climbing", "coupled", "own-step", "fixed-batch", "data", "strategy", "legacy", "batch-statistics"}
-)
 
 
 @dataclass
@@ -54,7 +50,7 @@ class Steward:
         pulse: Pulse,
         journal: JournalWriter,
         runs: Path,
-        say: Callable[[str], None],
+        telling: Telling,
         at_most: Mapping[str, int] | None = None,
     ) -> None:
         self._limit = limit
@@ -62,10 +58,9 @@ class Steward:
         self._pulse = pulse
         self._journal = journal
         self._runs = runs
-        self._say = say
+        self._telling = telling
         self._at_most = dict(at_most or {})  # rows, by step: what an earlier attempt taught
         self._cases: dict[str, Case] = {}
-        self._told: set[str] = set()
         self._asker: object = None  # the process that asks
         self._waiting = False  # a smaller micro-batch was wanted, and is not in use yet
         self._wished: tuple[int, int] | None = None  # (steps, use) when it came into use
@@ -100,7 +95,7 @@ class Steward:
             return self._batch(letter)
         case = self._cases.get(str(letter.get("step")))
         if asked == "legacy":
-            self._report({**letter, "kind": "legacy"})
+            self._telling.report({**letter, "kind": "legacy"})
         if case is None:
             return {}
         if asked == "tried":
@@ -205,7 +200,7 @@ class Steward:
         case.refused = True
         case.facts = replace(case.facts, rows=case.facts.batch, how="refused")
         self._write(case.facts)
-        self._report(dict(letter))
+        self._telling.report(dict(letter))
         return {}
 
     def _splitting(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,9 +213,9 @@ class Steward:
         self._heeded()
         # Only of a model that was looked at, and without a note against it, is it said that it is exact.
         known = {"exact": letter.get("notes") == [], "parts": case.facts.parts, "source": self._source}
-        self._report({"kind": "splitting", **known, **as_json(case.facts)})
+        self._telling.report({"kind": "splitting", **known, **as_json(case.facts)})
         for note in letter.get("notes") or ():
-            self._report(note)
+            self._telling.report(note)
         return {}
 
     def _verified(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,7 +291,7 @@ class Steward:
         self._before_wish = self._before_wish or case.facts.rows
         self._pulse.order(self._limit, rows)
         self._journal.write("wish", step="train", rows=rows, use=use)
-        self._report({"kind": "climbing", "rows": rows, "use": use, "limit": self._limit})
+        self._telling.report({"kind": "climbing", "rows": rows, "use": use, "limit": self._limit})
         case.facts = replace(case.facts, rows=rows, how="wished")
         self._write(case.facts)
 
@@ -334,11 +329,3 @@ class Steward:
 
     def _write(self, facts: Splitting) -> None:
         self._journal.write("splitting", **as_json(facts))
-
-    def _report(self, report: Mapping[str, Any]) -> None:
-        for finding in findings(report):
-            self._journal.write("finding", **as_json(finding))
-            kind = str(report.get("kind"))
-            if kind in _SAID and finding.code not in self._told:
-                self._told.add(finding.code)
-                self._say(f"keepfit: {finding.message}")

@@ -283,13 +283,6 @@ class Keeper:
         """Which training of the script this model is in."""
         return self._session.number if self._session is not None and self._session.model is model else 0
 
-    def owner_of(self, model, step):
-        """Keras' epoch iterator of the training, or of its validation."""
-        session = self._session
-        if session is None or session.model is not model:
-            return None
-        return session.owner if step == "train" else getattr(model, "_eval_epoch_iterator", None)
-
     def roll_back(self, model, back):
         """Weights and optimizer as the `back`-th newest good state has them: its place in words, or None."""
         session = self._here()

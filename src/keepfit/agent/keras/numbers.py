@@ -40,13 +40,11 @@ class Numbers:
         self._returns = 0
         self._returned_at = 0
         self._passed_by = 0
-        gate.handed = self.handed
 
     def handed(self, watched, batch):
-        """From within the step, in a thread of TensorFlow's: only noted."""
-        if not batch.is_finite:
-            self._waiting.append((watched, batch, self._heart.epoch, self._heart.live_step))
-            self._heart.pace.busy, self._heart.pace.due = True, 0.0
+        """A step that was not finite. From within it, in a thread of TensorFlow's: only noted."""
+        self._waiting.append((watched, batch, self._heart.epoch, self._heart.live_step))
+        self._heart.pace.busy, self._heart.pace.due = True, 0.0
 
     def epoch_begins(self, model):
         """So that a step's number tells its place in the epoch."""
@@ -134,7 +132,7 @@ class Numbers:
     def _samples(self, model, watched, data, found):
         if found["every"] or not found["rows"]:
             return []
-        owner = self._keeper.owner_of(model, watched.step) if self._keeper is not None else None
+        owner = self._heart.train_source if watched.step == "train" else getattr(model, "_eval_epoch_iterator", None)
         x = data[0] if isinstance(data, tuple) else data
         try:
             known = locate(owner, x, found["rows"])

@@ -14,7 +14,7 @@ from importlib import import_module
 from ..heart import LOOK_EVERY  # reading the loss of every tiny step would cost more than the step's own store
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import gate, guard, keeper, numbers
+from . import guard, keeper, watch
 
 
 def install(keras, heart):
@@ -64,16 +64,12 @@ def _keeper(source, heart, missing):
 
 
 def _numbers(source, heart, missing, guarding, kept):
-    """The gate, where it was asked for; where it cannot be had, all the rest still can."""
+    """The gate and what looks after it, where it was asked for; where it cannot be had, all the rest still can."""
     orders = json.loads(os.environ.get("KEEPFIT_NUMBERS") or "null")
     if orders is None or not heart.alive:
         return
     try:
-        guarding.gate = gate.install(source, missing)
-        looking = numbers.Numbers(heart, guarding.gate, guarding, kept, source, orders)
-        heart.at_ease.append(looking.look)
-        heart.at_end.append(looking.look)
-        heart.at_epoch.append(looking.epoch_begins)
+        watch.install(source, heart, missing, guarding, kept, orders)
     except Exception as error:
         heart.failed("numbers.install", error)
 
@@ -125,6 +121,7 @@ def loop_around(heart, original):
                 heart.in_fit = False
         if outermost:
             heart.ended()
+            heart.source = heart.train_source = None
             heart.between()
         else:
             heart.leave(before)
@@ -139,6 +136,7 @@ def _building(heart):
             adapter = getattr(iterator, "data_adapter", None)
             if adapter is not None:
                 heart.batch_size = _batch_size(adapter) or heart.batch_size
+                heart.source = iterator
             before = heart.enter("build")
             try:
                 return original(self, iterator, *args, **kwargs)
@@ -233,6 +231,7 @@ def _train_begin(heart):
         def on_train_begin(self, logs=None):
             heart.tick(-1)
             heart.step = -1
+            heart.train_source = heart.source
             heart.enter("train")
             heart.doing("callback")
             heart.pace.watched = _has_batch_callbacks(self)

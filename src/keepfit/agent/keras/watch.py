@@ -1,0 +1,29 @@
+"""All that looks at the numbers of a training, put together: the gate, what follows from it, and the health."""
+
+from ..tensorflow.parts import tf
+from . import gate
+from .health import Health
+from .numbers import Numbers
+
+
+def install(source, heart, missing, guarding, kept, orders):
+    wanted = orders.get("clip")
+    clip = None
+    if wanted is not None:
+        with tf().init_scope():
+            most = float("inf") if wanted == "auto" else float(wanted)
+            clip = tf().Variable(most, dtype=tf().float32, trainable=False, name="keepfit_clip")
+    guarding.gate = made = gate.install(source, missing, clip)
+    numbers = Numbers(heart, made, guarding, kept, source, orders)
+    health = Health(heart, made, guarding, source, clip, wanted)
+
+    def handed(watched, batch):
+        if not batch.is_finite:
+            numbers.handed(watched, batch)
+        health.handed(watched, batch)
+
+    made.handed = handed
+    heart.at_ease += [numbers.look, health.look]
+    heart.at_end.append(numbers.look)
+    heart.at_epoch += [numbers.epoch_begins, health.epoch_begins]
+    return made, numbers, health
