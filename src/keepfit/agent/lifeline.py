@@ -60,7 +60,7 @@ def _last_words(pid: int, journal: JournalWriter) -> None:
 def describe(error: BaseException) -> dict[str, Any]:
     """An exception in plain words: type, message, the user's own frame, what it was raised from."""
     try:
-        message = str(error)[:MAX_MESSAGE]
+        message = _shortened(str(error))
     except Exception:  # a user's __str__ may itself fail
         message = ""
     number = getattr(error, "errno", None)
@@ -72,6 +72,13 @@ def describe(error: BaseException) -> dict[str, Any]:
         "chain": [_type_name(type(one)) for one in _raised_from(error)],
         "frame": own_frame(error.__traceback__),
     }
+
+
+def _shortened(message: str) -> str:
+    """Its beginning and its end: TensorFlow says where it happened first, and what happened last."""
+    if len(message) <= MAX_MESSAGE:
+        return message
+    return f"{message[: MAX_MESSAGE // 2]}\n…\n{message[-MAX_MESSAGE // 2 :]}"
 
 
 def _type_name(kind: type) -> str:

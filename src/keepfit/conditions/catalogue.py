@@ -18,7 +18,7 @@ from ..facts import Attempt, Evidence, Finding, Remedy
 
 Report = Mapping[str, Any]  # what the agent tells while the run goes on; `kind` says what it is about
 
-FAMILIES = ("memory", "process", "environment", "gpu", "checkpoint", "numerics")
+FAMILIES = ("memory", "process", "environment", "gpu", "checkpoint", "numerics", "data")
 
 # How specific a cause is: where several fit, the more specific one is the answer. What keepfit did itself
 # comes first; a bare exit status explains nothing and comes last.

@@ -207,7 +207,7 @@ def _entries(part, utils):
     x, y, weight = utils.unpack_x_y_sample_weight(part)
     found = []
     for phase, name, value in (("input", "x", x), ("target", "y", y), ("target", "sample_weight", weight)):
-        for path, leaf in _named(name, value):
+        for path, leaf in named_leaves(name, value):
             if not _is_finite(leaf) and len(leaf.shape):
                 bad = ~np().isfinite(leaf.numpy())
                 rows = [int(row) for row in np().flatnonzero(bad.reshape(len(bad), -1).any(axis=1))]
@@ -219,11 +219,11 @@ def _entries(part, utils):
     return found
 
 
-def _named(name, value):
+def named_leaves(name, value):
     if isinstance(value, dict):
-        return [pair for key, inner in value.items() for pair in _named(f"{name}[{key!r}]", inner)]
+        return [pair for key, inner in value.items() for pair in named_leaves(f"{name}[{key!r}]", inner)]
     if isinstance(value, (list, tuple)):
         if len(value) == 1:
-            return _named(name, value[0])
-        return [pair for index, inner in enumerate(value) for pair in _named(f"{name}[{index}]", inner)]
+            return named_leaves(name, value[0])
+        return [pair for index, inner in enumerate(value) for pair in named_leaves(f"{name}[{index}]", inner)]
     return [] if value is None else [(name, value)]

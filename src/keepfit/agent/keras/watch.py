@@ -3,6 +3,7 @@
 from ..tensorflow.parts import tf
 from . import gate
 from .health import Health
+from .inputs import Inputs
 from .numbers import Numbers
 
 
@@ -15,15 +16,16 @@ def install(source, heart, missing, guarding, kept, orders):
             clip = tf().Variable(most, dtype=tf().float32, trainable=False, name="keepfit_clip")
     guarding.gate = made = gate.install(source, missing, clip)
     numbers = Numbers(heart, made, guarding, kept, source, orders)
+    inputs = Inputs(heart, made, source)
     health = Health(heart, made, guarding, source, clip, wanted)
 
     def handed(watched, batch):
         if not batch.is_finite:
             numbers.handed(watched, batch)
         health.handed(watched, batch)
+        inputs.handed(watched, batch)
 
     made.handed = handed
-    heart.at_ease += [numbers.look, health.look]
-    heart.at_end.append(numbers.look)
-    heart.at_epoch += [numbers.epoch_begins, health.epoch_begins]
-    return made, numbers, health
+    heart.at_ease += [numbers.look, health.look, inputs.look]
+    heart.at_end += [numbers.look, inputs.epoch_ends]
+    heart.at_epoch += [inputs.epoch_begins, numbers.epoch_begins, health.epoch_begins]

@@ -1,12 +1,12 @@
 """Units that are never active: a ReLU layer that has died.
 
 ## What happened
-Nearly all units of a layer with ReLU gave 0 for every sample that was looked at. They get no gradient any more, and do
-not come back by themselves. Mostly one step that was far too large did it.
+Nearly all units of a layer with ReLU gave 0 for every sample that was looked at. They get no gradient any more, and
+do not come back by themselves. Mostly one step that was far too large did it.
 
 ## How keepfit knows
-The activations of 32 samples at each look (after 50 steps, and at every doubling); a unit counts as dead only if it was
-never active in any of at least three looks.
+The activations of 32 samples at each look (after 50 steps, and at every doubling); a unit counts as dead only if it
+was never active in any of at least three looks.
 
 ## What to do
 A lower learning rate or a warm-up, He initialisation, LeakyReLU or GELU.

@@ -4,8 +4,8 @@
 Nearly all outputs of a hidden layer with tanh or sigmoid are at its flat ends. The slope there is next to 0.
 
 ## How keepfit knows
-The activations of 32 samples at each look; three looks in a row. Output layers do not count (there it is the aim), nor
-do the gates of recurrent layers.
+The activations of 32 samples at each look; three looks in a row. Output layers do not count (there it is the aim),
+nor do the gates of recurrent layers.
 
 ## What to do
 Scale the inputs, normalise before the activation, use a smaller initialisation or a lower learning rate.

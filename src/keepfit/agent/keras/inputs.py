@@ -1,0 +1,239 @@
+"""What goes into a `fit`: looked at before its first step, and in a batch every few seconds after.
+
+Facts only: what is in the arrays, what the labels and the loss are, how a batch differs from the first ones. Rules are
+the supervisor's.
+"""
+
+import time
+import weakref
+from importlib import import_module
+
+from ..tensorflow.parts import np
+from .blame import named_leaves
+from .watched import data_of
+
+SECONDS = 0.3  # that looking through arrays may take before the first step
+CHUNK = 1 << 22  # entries looked at at once
+EVERY = 5.0  # seconds between two batches that are looked at
+ROWS = 64  # of a batch
+FIRST = 3  # batches that tell what is normal
+
+
+class Inputs:
+    def __init__(self, heart, gate, source):
+        self._heart, self._gate, self._source = heart, gate, source
+        self._seen = None  # weak reference to the source that was looked at last
+        self._waiting = None
+        self._normal = []
+        self._odd = {}  # name -> how often in a row a batch was unlike the first ones
+        self._due = 0.0
+        self._watched = None
+
+    def epoch_begins(self, model):
+        owner, watched = self._heart.train_source, self._gate.watched(model)
+        if owner is None or watched is None or (self._seen is not None and self._seen() is owner):
+            return
+        self._seen, self._watched = weakref.ref(owner), watched
+        self._normal, self._odd = [], {}
+        watched.asked.assign(True)
+        try:
+            self._look_at_arrays(model, owner)
+        except Exception as error:
+            self._heart.failed("inputs", error)
+
+    def handed(self, watched, batch):
+        if watched.step == "train" and batch.is_finite:
+            self._waiting = watched, batch
+
+    def look(self):
+        now = time.monotonic()
+        if self._waiting is not None:
+            (watched, batch), self._waiting = self._waiting, None
+            self._look_at_batch(watched, batch)
+        elif now >= self._due and self._watched is not None:
+            self._due = now + EVERY
+            self._watched.asked.assign(True)
+
+    def epoch_ends(self):
+        """Whether the data ended before the epoch did."""
+        owner, model = self._heart.train_source, self._watched.model() if self._watched is not None else None
+        if owner is None or model is None or not owner.steps_per_epoch or model.stop_training:
+            return
+        seen = self._heart.live_step + model.steps_per_execution
+        if seen < owner.steps_per_epoch:
+            self._report("dry", wanted=int(owner.steps_per_epoch), seen=seen, epoch=self._heart.epoch)
+
+    def _report(self, what, **facts):
+        if self._heart.journal is not None:
+            self._heart.journal.write("report", kind="input", what=what, **facts)
+
+    # --- arrays -------------------------------------------------------------------------------------------
+
+    def _look_at_arrays(self, model, owner):
+        utils = import_module(self._source + "trainers.data_adapters.data_adapter_utils")
+        inputs = getattr(owner.data_adapter, "_inputs", None)
+        if not inputs:
+            return
+        x, y, weight = utils.unpack_x_y_sample_weight(tuple(inputs) if isinstance(inputs, list) else inputs)
+        until = time.monotonic() + SECONDS
+        for name, leaf in [*named_leaves("x", x), *named_leaves("y", y), *named_leaves("sample_weight", weight)]:
+            array = _array(leaf)
+            if array is not None and array.dtype.kind == "f":
+                found = _nonfinite(array, until)
+                if found:
+                    self._report("nonfinite", name=name, rows=len(array), **found)
+        labels = [array for _, leaf in named_leaves("y", y) if (array := _array(leaf)) is not None]
+        if len(labels) == 1:
+            self._tell_targets(model, labels[0], whole=True)
+
+    def _tell_targets(self, model, labels, whole):
+        facts = _targets(model, labels, self._source)
+        if facts is not None:
+            self._report("targets", whole=whole, **facts)
+
+    # --- batches ------------------------------------------------------------------------------------------
+
+    def _look_at_batch(self, watched, batch):
+        data, model = data_of(batch), watched.model()
+        if data is None or model is None:
+            return
+        x, y, _ = import_module(self._source + "trainers.data_adapters.data_adapter_utils").unpack_x_y_sample_weight(
+            data
+        )
+        leaves = [(name, leaf.numpy()[:ROWS]) for name, leaf in named_leaves("x", x) if hasattr(leaf, "numpy")]
+        now = {name: _range(values) for name, values in leaves if values.dtype.kind in "fiu" and values.size}
+        if len(self._normal) < FIRST:
+            if not self._normal:
+                self._tell_first(model, now, y)
+            self._normal.append(now)
+            return
+        for name, found in now.items():
+            known = [normal[name] for normal in self._normal if name in normal]
+            self._odd[name] = self._odd.get(name, 0) + 1 if known and _unlike(found, known) else 0
+            if self._odd[name] == 2:
+                self._report("drift", name=name, now=found, normal=_merged(known), epoch=self._heart.epoch)
+
+    def _tell_first(self, model, now, y):
+        labels = [leaf.numpy() for _, leaf in named_leaves("y", y) if hasattr(leaf, "numpy")]
+        arrays = getattr(getattr(self._heart.train_source, "data_adapter", None), "_inputs", None)
+        if len(labels) == 1 and not arrays:
+            self._tell_targets(model, labels[0], whole=False)
+        first = [type(layer).__name__ for layer in model._flatten_layers(include_self=False)][:6]
+        self._report("scale", first=first, ranges=now)
+
+
+# --- looking ------------------------------------------------------------------------------------------------
+
+
+def _array(leaf):
+    try:
+        array = np().asarray(leaf)
+    except Exception:  # sparse, ragged, or a class of the user's own
+        return None
+    return array if array.ndim and array.dtype.kind in "biuf" else None
+
+
+def _nonfinite(array, until):
+    """{bad, first, entry, value, looked} of rows that are not finite, as far as the time went; None: there are none."""
+    flat = array.reshape(len(array), -1)
+    step = max(1, CHUNK // max(1, flat.shape[1]))
+    bad, first, looked = 0, None, 0
+    for start in range(0, len(flat), step):
+        if start and time.monotonic() > until:
+            break
+        part = flat[start : start + step]
+        looked += len(part)
+        if np().isfinite(part.sum(dtype="float64")):
+            continue
+        rows = np().flatnonzero(~np().isfinite(part).all(axis=1))
+        bad += len(rows)
+        if first is None and len(rows):
+            first = start + int(rows[0])
+    if first is None:
+        return None
+    entry = np().argwhere(~np().isfinite(array[first]))[0] if array.ndim > 1 else ()
+    value = str(array[(first, *entry)])
+    return {"bad": bad, "first": first, "entry": [int(i) for i in entry], "value": value, "looked": looked}
+
+
+def _range(values):
+    values = values.astype("float32")
+    return {
+        "low": float(values.min()), "high": float(values.max()), "mean": float(values.mean()),
+        "spread": float(values.std()), "rank": values.ndim,
+    }  # fmt: skip
+
+
+def _merged(known):
+    return {
+        "low": min(one["low"] for one in known), "high": max(one["high"] for one in known),
+        "spread": sorted(one["spread"] for one in known)[len(known) // 2], "rank": known[0]["rank"],
+    }  # fmt: skip
+
+
+def _unlike(found, known):
+    """Worth telling at all: the rule has the last word."""
+    normal = _merged(known)
+    spread = max(normal["spread"], 1e-12)
+    return found["rank"] != normal["rank"] or not 0.2 < max(found["spread"], 1e-12) / spread < 5
+
+
+def _targets(model, labels, source):
+    """What labels and loss are, for a model of one output and one loss; None for any other."""
+    loss = model.loss
+    if isinstance(loss, (list, tuple, dict)) or loss is None:
+        return None
+    shape = _output_shape(model)
+    if shape is None:
+        return None
+    losses = import_module(source + "losses")
+    loss = losses.get(loss)
+    name = getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__)
+    options = getattr(loss, "_fn_kwargs", {})
+    wanted = options.get("ignore_class", getattr(loss, "ignore_class", None))
+    flat = labels.reshape(len(labels), -1) if len(labels) else labels.reshape(0, 1)
+    if not flat.size:
+        return None
+    kept = flat if wanted is None else np().where(flat == wanted, 0, flat)
+    worst = int(np().argmax(kept.max(axis=1))) if kept.min() >= 0 else int(np().argmin(kept.min(axis=1)))
+    whole = bool(labels.dtype.kind in "iub" or (flat[:4096] == np().floor(flat[:4096])).all())
+    facts = {
+        "loss": str(name), "logits": bool(options.get("from_logits", False)), "units": int(shape[-1]),
+        "activation": _ends_in(model), "low": float(kept.min()), "high": float(kept.max()), "integer": whole,
+        "shape": [int(d) for d in labels.shape[1:]], "rank": len(shape), "row": worst, "rows": len(labels),
+    }  # fmt: skip
+    last = flat[:4096]
+    one_hot = last.shape[1] > 1 and bool((last.sum(axis=1) == 1).all()) and bool(((last == 0) | (last == 1)).all())
+    facts["one_hot"] = one_hot
+    if whole and flat.shape[1] == 1 and kept.min() >= 0 and kept.max() < 100_000:
+        present = np().bincount(flat[:, 0].astype("int64").clip(0), minlength=facts["units"])
+        facts["missing"] = [int(c) for c in np().flatnonzero(present[: facts["units"]] == 0)][:20]
+        facts["absent"] = int((present[: facts["units"]] == 0).sum())
+    return facts
+
+
+def _output_shape(model):
+    """Of the only output; None where there are several, or where it is not known."""
+    try:
+        shape = model.output_shape
+    except AttributeError:  # built by its first batch: then the last layer tells how many outputs there are
+        layers = [
+            layer for layer in getattr(model, "layers", ()) if type(layer).__name__ not in ("Activation", "Softmax")
+        ]
+        units = getattr(layers[-1], "units", None) if layers else None
+        return (None, units) if units else None
+    whole = isinstance(shape, tuple) and shape and not isinstance(shape[0], (tuple, list)) and shape[-1] is not None
+    return shape if whole else None
+
+
+def _ends_in(model):
+    """The activation a model ends in: its name, `linear`, or None where it is not known."""
+    layers = getattr(model, "_output_layers", None) or getattr(model, "layers", None)
+    layer = layers[-1] if layers else None
+    if layer is None or not type(layer).__module__.startswith("keras."):
+        return None
+    if type(layer).__name__ == "Softmax":
+        return "softmax"
+    if hasattr(layer, "cell") or not hasattr(layer, "activation"):
+        return None
+    return getattr(layer.activation, "__name__", None)
