@@ -123,3 +123,14 @@ def test_buffers_that_do_not_fit_twice_are_filled_again_instead(tf):
     saver = position.Saver(shuffled)
     assert saver.take(iter(shuffled), lambda size: size <= 800) is not None
     assert saver.take(iter(shuffled), lambda size: size < 800) is None and saver.how == position.REPLAY
+
+
+def test_no_state_is_written_of_weights_that_are_not_finite(tmp_path, tf):
+    from keepfit.agent.tensorflow.snapshot import NotFinite
+
+    weights = tf.Variable([1.0, float("nan")])
+    mask = tf.Variable([0.0, float("-inf")], trainable=False)
+    huge = tf.Variable([3e38, 3e38])  # their sum is not finite, they are
+    saved(Vault(tmp_path / "good"), [("model/0", mask), ("model/1", huge)])
+    with pytest.raises(NotFinite, match="model/1 is not finite"):
+        saved(Vault(tmp_path / "bad"), [("model/0", mask), ("model/1", weights)])

@@ -92,6 +92,7 @@ class Heart:
         self.at_ease: list[Callable[[], None]] = []  # what is looked after now and then, between two steps
         self.at_epoch: list[Callable[[Any], None]] = []  # told of the model whose epoch begins
         self.at_end: list[Callable[[], None]] = []  # told that an epoch, or a loop of the framework's, is over
+        self.at_error: list[Callable[[BaseException], None]] = []  # told what ended it
         self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
         self.journal: JournalWriter | None = None
         self.entropy: Any = None  # the beginnings of the run's random generators, where they are kept
@@ -204,6 +205,9 @@ class Heart:
 
     def ended(self) -> None:
         self._tell(self.at_end)
+
+    def erred(self, error: BaseException) -> None:
+        self._tell(self.at_error, error)
 
     def _tell(self, listeners: list[Callable[..., None]], *told: Any) -> None:
         """One that fails is not told again."""

@@ -52,6 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a step that is not finite: skip (not applied), rollback (to a saved state, lower learning rate) or stop",
     )
     parser.add_argument(
+        "--on-bad-sample",
+        metavar="WHAT",
+        default="stop",
+        help="a sample that a tf.data map fails on: skip (left out) or stop (as TensorFlow does)",
+    )
+    parser.add_argument(
         "--clip",
         metavar="NORM",
         help="bound the norm of all gradients together: a number, or auto (the 95th percentile of the last 500 steps)",
@@ -100,6 +106,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
             quiet=args.quiet,
             on_nan=_one_of("--on-nan", args.on_nan, supervise_options.ON_NAN),
+            on_bad_sample=_one_of("--on-bad-sample", args.on_bad_sample, supervise_options.ON_BAD_SAMPLE),
             clip=_clip(args.clip),
             keep=0 if args.keep_batch == "0" else parse_size(args.keep_batch),
             force_resume=args.force_resume,
@@ -130,7 +137,7 @@ def _clip(text: str | None) -> str | None:
 
 def _one_of(name: str, text: str, words: tuple[str, ...]) -> str:
     if text not in words:
-        raise UserError(f"{name}: {', '.join(words[:-1])} or {words[-1]} was expected; received {text!r}")
+        raise UserError(f"{name}: {' or '.join(words)} was expected; received {text!r}")
     return text
 
 

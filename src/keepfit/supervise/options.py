@@ -9,6 +9,7 @@ from ..blackbox.rundir import RunDirectory
 
 GUARDS = ("memory", "hang", "checkpoint", "numbers")
 ON_NAN = ("skip", "rollback", "stop")
+ON_BAD_SAMPLE = ("skip", "stop")
 KEEP = 64 << 20  # bytes of a poisoned batch, and of the weights it met
 
 
@@ -23,6 +24,7 @@ class RunOptions:
     restarts: int = 3
     quiet: bool = False
     on_nan: str = ON_NAN[0]
+    on_bad_sample: str = ON_BAD_SAMPLE[-1]
     clip: str | None = None  # the most that the norm of all gradients may be, or auto
     keep: int = KEEP  # bytes of a poisoned batch that go into the record; 0: none do
     continued: RunDirectory | None = None  # an unfinished run that is to go on

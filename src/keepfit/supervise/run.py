@@ -159,7 +159,13 @@ class Course:
         if number == 1 and options.continued is None:
             resumed = ""
         address = pulse.address if pulse else None
-        numbers = {"on_nan": options.on_nan, "clip": options.clip, "keep": options.keep, "batches": str(run.batches)}
+        numbers = {
+            "on_nan": options.on_nan,
+            "clip": options.clip,
+            "bad_sample": options.on_bad_sample,
+            "keep": options.keep,
+            "batches": str(run.batches),
+        }
         return launch.trainee_environment(
             self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number,
             numbers if "numbers" in options.guards else None,

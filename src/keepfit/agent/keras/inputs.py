@@ -8,6 +8,7 @@ import time
 import weakref
 from importlib import import_module
 
+from ..tensorflow import damaged
 from ..tensorflow.parts import np
 from .blame import named_leaves
 from .watched import data_of
@@ -62,6 +63,16 @@ class Inputs:
         seen = self._heart.live_step + model.steps_per_execution
         if seen < owner.steps_per_epoch:
             self._report("dry", wanted=int(owner.steps_per_epoch), seen=seen, epoch=self._heart.epoch)
+
+    def failed(self, error):
+        """A `fit` ended in an error: if a damaged file may be at fault, which one."""
+        owner = self._heart.train_source
+        if owner is None or not damaged.is_damage(error):
+            return
+        dataset = getattr(owner.data_adapter, "_dataset", None)
+        name = damaged.find_file(dataset) if hasattr(dataset, "_inputs") else None
+        if name is not None:
+            self._report("corrupt", file=name)
 
     def _report(self, what, **facts):
         if self._heart.journal is not None:

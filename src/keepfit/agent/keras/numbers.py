@@ -145,7 +145,7 @@ class Numbers:
         """The batch, and the weights it met, beside the record; only the culprits where all of it is too large."""
         if self._vault is None or len(self._vault.generations()) >= TOLD:
             return None
-        beside, named = snapshot.Beside(), snapshot.named(snapshot.groups_of(model))
+        beside, named = snapshot.Beside(), snapshot.forward_state(model)
         try:
             packed = pack(tf().nest.map_structure(lambda leaf: leaf.numpy(), data), beside.keep)
         except (Unpackable, AttributeError):

@@ -14,7 +14,7 @@ from importlib import import_module
 from ..heart import LOOK_EVERY  # reading the loss of every tiny step would cost more than the step's own store
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import guard, keeper, watch
+from . import guard, keeper, replay, watch
 
 
 def install(keras, heart):
@@ -51,6 +51,8 @@ def install(keras, heart):
         if kept is not None:
             kept.guard = guarding
         _numbers(source, heart, missing, guarding, kept)
+        if os.environ.get("KEEPFIT_REPLAY"):
+            replay.install(source, missing, guarding, _trainers(trainer, keras))
     return missing
 
 
@@ -112,7 +114,8 @@ def loop_around(heart, original):
         heart.in_fit = True
         try:
             result = original(*args, **kwargs)
-        except BaseException:
+        except BaseException as error:
+            heart.erred(error)
             # The phase stays the one in which it failed; but what comes now is no longer the training.
             heart.doing("between")
             raise

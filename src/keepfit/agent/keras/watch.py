@@ -28,4 +28,5 @@ def install(source, heart, missing, guarding, kept, orders):
     made.handed = handed
     heart.at_ease += [numbers.look, health.look, inputs.look]
     heart.at_end += [numbers.look, inputs.epoch_ends]
+    heart.at_error.append(inputs.failed)
     heart.at_epoch += [inputs.epoch_begins, numbers.epoch_begins, health.epoch_begins]

@@ -61,7 +61,7 @@ def is_self_contained(dataset):
 def held(dataset):
     """Bytes in the buffers of a pipeline, when they are full: shuffles, and what is cached in memory."""
     total = 0
-    for stage in _stages(dataset):
+    for stage in stages(dataset):
         kind = type(stage).__name__
         if "Shuffle" in kind:
             total += _number(getattr(stage, "_buffer_size", 0)) * _bytes(stage.element_spec)
@@ -87,20 +87,20 @@ def _bytes(spec):
     return total
 
 
-def _stages(dataset):
+def stages(dataset):
     """Every dataset that a pipeline is made of, each once."""
-    stages, seen = [dataset], set()
-    while stages:
-        stage = stages.pop()
+    waiting, seen = [dataset], set()
+    while waiting:
+        stage = waiting.pop()
         if id(stage) not in seen:
             seen.add(id(stage))
-            stages += stage._inputs()
+            waiting += stage._inputs()
             yield stage
 
 
 def _operations(dataset):
     """Every operation of every function in a pipeline."""
-    for stage in _stages(dataset):
+    for stage in stages(dataset):
         for function in stage._functions():
             graph = function.function.graph.as_graph_def()
             yield from graph.node

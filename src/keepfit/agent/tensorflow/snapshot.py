@@ -23,6 +23,12 @@ def groups_of(model):
     }
 
 
+def forward_state(model):
+    """What a forward pass depends on: (name, variable), without metrics and optimizer."""
+    groups = groups_of(model)
+    return named({name: groups[name] for name in ("model", "seed", "extra")})
+
+
 def optimizers_of(model):
     """(attribute, optimizer) of all that a model has: the compiled one, and those of a `train_step` of its own."""
     found = {"optimizer": getattr(model, "optimizer", None)}
@@ -83,6 +89,15 @@ class Beside:
         return name
 
 
+class NotFinite(Exception):
+    """Weights or an optimizer that no training could go on from."""
+
+
+def _is_trained(name, variable):
+    """Whether it must be finite: a mask that holds -inf may be what it is."""
+    return name.startswith("optimizer/") or (name.startswith("model/") and getattr(variable, "trainable", False))
+
+
 class Snapshot:
     """A state that is on its way to the disk."""
 
@@ -94,6 +109,7 @@ class Snapshot:
         kept = [(name, variable) for name, variable in named if variables.holdable(variable.dtype)]
         self.left_out = [name for name, variable in named if not variables.holdable(variable.dtype)]
         self._slots = [variables.slot_of(name, variable) for name, variable in kept]
+        self._trained = [_is_trained(name, variable) for name, variable in kept]
         self._held = [variable for _, variable in kept]  # variables, or their values once they were copied
         self._copied = sum(slot.bytes for slot in self._slots)
         self.bytes = self._copied + buffered
@@ -122,6 +138,8 @@ class Snapshot:
         for index, held in enumerate(self._held):
             value = variables.read(held) if hasattr(held, "assign") else held
             self._held[index] = None  # once it is written its memory is free
+            if self._trained[index] and not variables.is_finite(value):
+                raise NotFinite(f"{self._slots[index].name} is not finite")
             yield variables.content(value)
         for _, array in self._beside:
             yield variables.content(array)

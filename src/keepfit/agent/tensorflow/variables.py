@@ -39,6 +39,15 @@ def content(tensor):
     return array.reshape(-1).view(np().uint8)
 
 
+def is_finite(tensor):
+    """Whether all of a float tensor is. The sum tells it in one pass; only where that overflows it takes a second."""
+    array = tensor._numpy() if hasattr(tensor, "_numpy") else tensor
+    if getattr(array, "dtype", None) is None or array.dtype.kind not in "fV" or not array.size:
+        return True
+    with np().errstate(all="ignore"):
+        return bool(np().isfinite(array.sum())) or bool(np().isfinite(array).all())
+
+
 def array_of(slot, content):
     kind = _TYPES[slot.dtype]
     dtype = np().dtype(kind) if kind in np().sctypeDict else np().dtype(tf().as_dtype(kind).as_numpy_dtype)
