@@ -49,15 +49,17 @@ class Player:
 
     def _play(self, model):
         reader = snapshot.Reader(self._generation)
-        named = snapshot.forward_state(model)
-        fits = reader.misfit(named) is None
-        if fits:
-            reader.put(named)
         data = unpack(self._manifest.state["batch"], reader.fetch)
         data = tf().nest.map_structure(tf().constant, data)
+        if not model.weights:
+            model._symbolic_build(data_batch=data)
+        named = snapshot.forward_state(model)
+        misfit = reader.misfit(named)
+        if misfit is None:
+            reader.put(named)
         with self._guard.whole():
             found = Blame(self._gate, model, self._source).find(data)
-        told = {"rows": int(parts.rows_of(data)), "weights": fits, "found": found}
+        told = {"rows": int(parts.rows_of(data)), "weights": misfit is None, "misfit": misfit, "found": found}
         out = os.environ.get("KEEPFIT_REPLAY_OUT")
         if out:
             with open(out, "w") as file:
@@ -66,6 +68,6 @@ class Player:
         utils = import_module(self._source + "trainers.data_adapters.data_adapter_utils")
         x, y, sample_weight = utils.unpack_x_y_sample_weight(data)
         names = {"model": model, "x": x, "y": y, "sample_weight": sample_weight, "found": found, "tf": tf()}
-        met = "as this batch met them" if fits else "as the script makes them: those it met were not saved"
+        met = "as this batch met them" if misfit is None else f"as the script makes them ({misfit})"
         banner = f"keepfit: model, x, y, sample_weight, found; the weights are {met}\nfound = {found}"
         code.interact(banner=banner, local=names, exitmsg="")
