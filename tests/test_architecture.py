@@ -11,7 +11,7 @@ import keepfit
 
 SOURCE = Path(keepfit.__file__).parent
 # Ground first; a room may import from floors below its own.
-FLOORS = ["facts", "machine", "blackbox", "agent", "plan", "conditions", "supervise", "report", "tour", "cli"]
+FLOORS = ["facts", "machine", "blackbox", "agent", "plan", "conditions", "check", "supervise", "report", "tour", "cli"]
 STANDARD = set(sys.stdlib_module_names)
 
 

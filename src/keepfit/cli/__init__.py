@@ -19,6 +19,7 @@ VERBS = {
     "why": "why a run died (the latest, unless one is named)",
     "runs": "list recorded runs",
     "checkpoints": "list and verify a run's saved states",
+    "check": "look through data files before they are trained on",
     "replay": "open the batch of a step that was not finite again",
     "export": "the newest good state as an ordinary Keras file",
     "watch": "attach to a process that already runs, read-only",

@@ -42,7 +42,8 @@ class Condition:
     """One failure mode: its names, its documentation, its remedies, its detectors.
 
     `autopsy` answers "did it die of this?". `because` answers "was this why it came to that?", given the
-    cause. `watch` answers "is this met now?", given what the agent reports. All are pure functions from facts.
+    cause. `watch` answers "is this met now?", given what the agent reports, and `preflight` the
+    same of data that was looked at beforehand. All are pure functions from facts.
     """
 
     code: str
@@ -56,21 +57,24 @@ class Condition:
     autopsy: Callable[[Attempt], Diagnosis | None] | None = None
     because: Callable[[Attempt, str], Evidence | None] | None = None
     watch: Callable[[Report], str | None] | None = None
+    preflight: Callable[[Report], str | None] | None = None
     advice: Callable[[Attempt], tuple[Remedy, ...]] | None = None  # remedies that depend on the run
     doc: str = ""
 
     @property
     def moments(self) -> tuple[str, ...]:
         after = self.autopsy is not None or self.because is not None
-        return (("watch",) if self.watch is not None else ()) + (("autopsy",) if after else ())
+        known = {"preflight": self.preflight is not None, "watch": self.watch is not None, "autopsy": after}
+        return tuple(moment for moment, there in known.items() if there)
 
 
-def findings(report: Report) -> list[Finding]:
-    """Every condition that a report of the agent's meets, while the run goes on."""
+def findings(report: Report, moment: str = "watch") -> list[Finding]:
+    """Every condition that a report meets: of the agent's, while the run goes on, or of data that was looked at."""
     found = []
     for condition in all_conditions():
+        detect = condition.watch if moment == "watch" else condition.preflight
         try:
-            message = condition.watch(report) if condition.watch is not None else None
+            message = detect(report) if detect is not None else None
         except Exception:
             continue
         if message is not None:
@@ -79,8 +83,10 @@ def findings(report: Report) -> list[Finding]:
                     condition.code,
                     condition.name,
                     condition.severity,
-                    "watch",
+                    moment,
                     message,
+                    file=report.get("path"),
+                    line=None,
                     data=dict(report),
                     remedies=condition.remedies,
                 )

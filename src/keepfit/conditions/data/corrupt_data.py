@@ -16,7 +16,8 @@ from __future__ import annotations
 import re
 
 from ...facts import Attempt, Remedy
-from ..catalogue import Condition, Diagnosis
+from ..catalogue import Condition, Diagnosis, Report
+from .files import of_file
 from .text import by_error
 
 _SAID = re.compile(
@@ -27,6 +28,10 @@ _SAID = re.compile(
     r"Unable to (?:synchronously )?open (?:file|object)|Could not parse example input|Couldn't deserialize"
 )
 _TYPES = ("DataLossError", "UnidentifiedImageError", "BadZipFile", "BadGzipFile", "EOFError")
+
+
+def preflight(report: Report) -> str | None:
+    return str(report["why"]) if of_file(report, "damaged") else None
 
 
 def autopsy(attempt: Attempt) -> Diagnosis | None:
@@ -44,6 +49,7 @@ CONDITION = Condition(
     cause="corrupt_data",
     severity="error",
     autopsy=autopsy,
+    preflight=preflight,
     remedies=(
         Remedy("leave out what cannot be read", "keepfit run --on-bad-sample skip -- …"),
         Remedy("find all of them", "keepfit check PATH"),
