@@ -50,7 +50,8 @@ def blocks(array: Matrix, size: int = CHUNK) -> Iterator[Block]:
     width = int(np.prod(flat.shape[1:])) if flat.ndim > 1 else 1
     step = max(1, size // max(1, width * flat.dtype.itemsize))
     for start in range(0, len(flat), step):
-        yield start, np.asarray(flat[start : start + step]).reshape(-1, width)
+        part = np.asarray(flat[start : start + step])
+        yield start, part.reshape(len(part), width)
 
 
 def member_blocks(file: IO[bytes], size: int = CHUNK) -> tuple[tuple[int, ...], np.dtype[Any], Iterator[Block]]:
