@@ -63,3 +63,17 @@ def test_five_deaths(tmp_path, needs):
     assert outcome.stdout == calm.stdout
     causes = [attempt["cause"] for attempt in outcome.why()["attempts"]]
     assert causes == ["killed_unknown", "segfault", "hang", "terminated", "memory_budget", "finished"]
+
+
+def test_one_bad_row(tmp_path):
+    """It is named, and the training ends as it does without that row, but for the noise of one batch."""
+    script = str(EXAMPLES / "one_bad_row.py")
+    outcome = stage.run(tmp_path, [sys.executable, script])
+    assert outcome.status == 0, outcome.stderr
+    assert "sample 81234: feature 3 of x is nan" in outcome.stderr
+    without = subprocess.run(
+        [sys.executable, script, "--without"], capture_output=True, text=True, check=True,
+        env=stage.clean_environment(tmp_path),
+    )  # fmt: skip
+    with_it, alone = (float(text.split()[-1]) for text in (outcome.stdout, without.stdout))
+    assert abs(with_it - alone) <= 0.02 and alone > 0.6

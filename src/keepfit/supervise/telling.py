@@ -22,15 +22,16 @@ class Telling:
     def __init__(self, journal: JournalWriter, say: Callable[[str], None]) -> None:
         self._journal = journal
         self._say = say
-        self._told: set[str] = set()
+        self._told: set[tuple[str, Any]] = set()
 
     def report(self, report: Mapping[str, Any]) -> None:
         kind = str(report.get("kind"))
         for finding in findings({name: value for name, value in report.items() if name not in _OURS}):
-            known = finding.code in self._told
+            key = (finding.code, report.get("training"))  # a script may train several models
+            known = key in self._told
             if known and kind in ("health", "input"):
                 continue
-            self._told.add(finding.code)
+            self._told.add(key)
             self.note(finding, aloud=kind.startswith(_ALWAYS) or (kind in _ONCE and not known))
 
     def note(self, finding: Finding, aloud: bool = True) -> None:

@@ -35,7 +35,7 @@ class Health:
     def epoch_begins(self, model):
         watched = self._gate.watched(model)
         if watched is not None:
-            self._current = self._cases.setdefault(id(watched), Case(watched))
+            self._current = self._cases.setdefault(id(watched), Case(watched, len(self._cases)))
 
     def handed(self, watched, batch):
         """A batch that was asked for, from within the step; one that is not finite tells nothing of health."""
@@ -76,7 +76,7 @@ class Health:
         losses, norms = case.watched.recent()
         good = [(float(loss), float(norm)) for loss, norm in zip(losses, norms) if math.isfinite(norm)]
         case.probes += 1
-        facts = {"steps": batch.number, "probes": case.probes, "epoch": self._heart.epoch}
+        facts = {"steps": batch.number, "probes": case.probes, "epoch": self._heart.epoch, "training": case.number}
         if good:
             facts.update(case.trend([loss for loss, _ in good], [norm for _, norm in good]))
             self._bound(facts)
@@ -113,8 +113,9 @@ class Health:
 class Case:
     """What is known of one training."""
 
-    def __init__(self, watched):
+    def __init__(self, watched, number):
         self.watched = watched
+        self.number = number
         self.due = FIRST
         self.asked = False
         self.batch = None

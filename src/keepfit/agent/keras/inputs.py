@@ -24,6 +24,7 @@ class Inputs:
     def __init__(self, heart, gate, source):
         self._heart, self._gate, self._source = heart, gate, source
         self._seen = None  # weak reference to the source that was looked at last
+        self._trainings = 0
         self._waiting = None
         self._normal = []
         self._odd = {}  # name -> how often in a row a batch was unlike the first ones
@@ -35,6 +36,7 @@ class Inputs:
         if owner is None or watched is None or (self._seen is not None and self._seen() is owner):
             return
         self._seen, self._watched = weakref.ref(owner), watched
+        self._trainings += 1
         self._normal, self._odd = [], {}
         watched.asked.assign(True)
         try:
@@ -76,7 +78,7 @@ class Inputs:
 
     def _report(self, what, **facts):
         if self._heart.journal is not None:
-            self._heart.journal.write("report", kind="input", what=what, **facts)
+            self._heart.journal.write("report", kind="input", what=what, training=self._trainings, **facts)
 
     # --- arrays -------------------------------------------------------------------------------------------
 
