@@ -77,9 +77,11 @@ def test_what_the_agent_imports_of_the_record_is_standard_library_only():
 
 
 def test_only_late_and_in_its_place_is_a_framework_imported():
-    frameworks = {"tensorflow", "keras", "torch", "jax", "numpy"}
     a_users_script = SOURCE / "tour" / "train.py"
     for path in files():
+        frameworks = {"tensorflow", "keras", "torch", "jax"}
+        if room(path) not in ("check", "data"):  # those look at numbers, and are themselves imported late
+            frameworks.add("numpy")
         for name, line in imports(path) if path != a_users_script else ():
             assert name.split(".")[0] not in frameworks, f"{path.relative_to(SOURCE)}:{line} imports {name}"
 

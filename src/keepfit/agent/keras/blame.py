@@ -29,16 +29,22 @@ class Blame:
 
     def find(self, data):
         """{phase, layer, op, rows, entry, …}: what is known of the culprit. `phase` is unknown where nothing shows."""
-        rows = int(parts.rows_of(data))
+        rows, found, bad = int(parts.rows_of(data)), None, []
         for start in range(0, rows, self._at_once or rows):
-            part = parts.cut(data, start, min(self._at_once or rows, rows - start))
-            found = self._look(part)
-            if found is not None:
-                found["rows"] = [start + row for row in found["rows"]]
-                found["every"] = bool(found["rows"]) and len(found["rows"]) == rows > 1
-                found["rows"] = found["rows"][:MOST]
-                return found
-        return {"phase": "unknown", "layer": None, "op": None, "rows": [], "every": False}
+            size = min(self._at_once or rows, rows - start)
+            part = parts.cut(data, start, size)
+            if found is None:
+                found = self._look(part)
+                here = found["rows"] if found is not None else []
+                all_bad = len(here) == size > 1
+            elif all_bad:
+                here = range(size) if self._replay(part, traced=False).is_bad else ()
+            else:
+                here = self._halved(part, 0, size)
+            bad += [start + row for row in here]
+        if found is None:
+            return {"phase": "unknown", "layer": None, "op": None, "rows": [], "every": False}
+        return {**found, "rows": bad[:MOST], "every": len(bad) == rows > 1}
 
     def _look(self, part):
         trail = self._replay(part)

@@ -101,6 +101,7 @@ class Gate:
                 return original(model, step_function)
             steps = self._watched.setdefault(model, {})
             watched = steps[step] = steps.get(step) or Watched(model, step)
+            watched.begin_trace()
             self._local.making = watched
             try:
                 return original(model, self._gated(model, watched, step_function))

@@ -11,12 +11,11 @@ from importlib import import_module
 from ..tensorflow import damaged
 from ..tensorflow.parts import np
 from .blame import named_leaves
-from .watched import data_of
+from .watched import FEW, data_of
 
 SECONDS = 0.3  # that looking through arrays may take before the first step
 CHUNK = 1 << 22  # entries looked at at once
 EVERY = 5.0  # seconds between two batches that are looked at
-ROWS = 64  # of a batch
 FIRST = 3  # batches that tell what is normal
 
 
@@ -113,7 +112,7 @@ class Inputs:
         x, y, _ = import_module(self._source + "trainers.data_adapters.data_adapter_utils").unpack_x_y_sample_weight(
             data
         )
-        leaves = [(name, leaf.numpy()[:ROWS]) for name, leaf in named_leaves("x", x) if hasattr(leaf, "numpy")]
+        leaves = [(name, leaf.numpy()[:FEW]) for name, leaf in named_leaves("x", x) if hasattr(leaf, "numpy")]
         now = {name: _range(values) for name, values in leaves if values.dtype.kind in "fiu" and values.size}
         if len(self._normal) < FIRST:
             if not self._normal:

@@ -5,6 +5,7 @@ files), there is no index, and the position in the epoch is what can be told.
 """
 
 from ..tensorflow.parts import np, tf
+from ..tensorflow.position import stages
 
 PROBES = 8  # entries of a row that are compared before the whole of it is
 MOST = 4  # equal rows that are told
@@ -23,6 +24,15 @@ def locate(owner, x, rows):
         if any(found.values()):
             return {row: indices for row, indices in found.items() if indices}
     return {}
+
+
+def keeps_order(owner):
+    """Whether a tf.data pipeline gives its elements in their order: then a place in the epoch tells which it is."""
+    dataset = getattr(owner.data_adapter, "_dataset", None) if owner is not None else None
+    if not hasattr(dataset, "_inputs"):
+        return False
+    kinds = " ".join(type(stage).__name__ for stage in stages(dataset))
+    return "Shuffle" not in kinds and "Interleave" not in kinds
 
 
 def _rows_like(array, row):
@@ -49,14 +59,9 @@ def _same(values, wanted):
 def _arrays(adapter):
     """Whatever arrays an adapter's batches are taken from."""
     found = list(tf().nest.flatten(getattr(adapter, "_inputs", None) or []))
-    stages, seen = [getattr(adapter, "_dataset", None)], set()
-    while stages:
-        stage = stages.pop()
-        if stage is None or id(stage) in seen:
-            continue
-        seen.add(id(stage))
-        found += list(getattr(stage, "_tensors", None) or ())
-        stages += stage._inputs() if hasattr(stage, "_inputs") and callable(stage._inputs) else []
+    dataset = getattr(adapter, "_dataset", None)
+    if hasattr(dataset, "_inputs"):
+        found += [tensor for stage in stages(dataset) for tensor in getattr(stage, "_tensors", None) or ()]
     source = getattr(adapter, "py_dataset", None)
     found += [value for value in vars(source).values() if hasattr(value, "dtype")] if source is not None else []
     for leaf in found:

@@ -6,6 +6,7 @@ the batch goes into the record, and where one such step follows the other the tr
 
 import collections
 import math
+import resource
 import time
 
 from ...blackbox import states
@@ -13,13 +14,15 @@ from ..packing import Unpackable, pack
 from ..tensorflow import parts, snapshot
 from ..tensorflow.parts import tf
 from .blame import Blame
-from .locate import locate
+from .locate import keeps_order, locate
 from .watched import data_of
 
 IN_A_ROW = 10  # skipped steps after which the training goes back to a saved state
 RETURNS = 3  # so often, before it is ended
 CUT = 0.5  # of the learning rate, at every return
 EFFORT = 10.0  # seconds that may go into finding culprits, and one per cent of the time
+HELD = 4  # batches that wait to be looked at
+PARTS = 4  # in which a batch is run again where memory is bounded: without the graph's thrift it takes more
 TOLD = 20  # steps that are told one by one; from then on at every doubling
 SKIP, ROLLBACK, STOP = "skip", "rollback", "stop"
 
@@ -43,6 +46,8 @@ class Numbers:
 
     def handed(self, watched, batch):
         """A step that was not finite. From within it, in a thread of TensorFlow's: only noted."""
+        if len(self._waiting) >= HELD:  # counted, but not held on to
+            batch = batch._replace(data=(None, ()))
         self._waiting.append((watched, batch, self._heart.epoch, self._heart.live_step))
         self._heart.pace.busy, self._heart.pace.due = True, 0.0
 
@@ -81,6 +86,7 @@ class Numbers:
         told = not trains or self._is_told(self._bad)
         if told:
             facts.update(self._culprit(watched, model, batch))
+            facts["elements"] = self._elements(watched, facts)
         if trains:
             facts.update(count=self._bad, did=self._act(model, watched), row=self._row)
         again = facts.pop("again", False)  # the same sample in a later epoch
@@ -106,7 +112,8 @@ class Numbers:
         before = self._heart.enter("checkpoint")  # what takes long here is no slow step
         began = time.monotonic()
         split = self._guard.split_of(model, watched.step)
-        at_once = int(split.micro.numpy()) if split is not None else 0
+        at_once = -(-int(parts.rows_of(data)) // PARTS) if self._is_tight() else 0
+        at_once = int(split.micro.numpy()) if split is not None else at_once
         try:
             with self._guard.whole():
                 found = Blame(self._gate, model, self._source, at_once, watched.step).find(data)
@@ -122,6 +129,11 @@ class Numbers:
             self._heart.leave(before)
             self._heart.pace.last = time.monotonic()
         return found
+
+    def _is_tight(self):
+        """Whether twice what the training has needed at its peak would come near the limit."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return bool(self._heart.counsel.limit) and 2 * peak > self._heart.counsel.limit
 
     def _is_known(self, watched, found):
         key = (watched.step, found["phase"], found["layer"], found["op"], str(found["samples"]))
@@ -140,6 +152,13 @@ class Numbers:
             self._heart.failed("numbers.locate", error)
             return []
         return [known[row] for row in found["rows"] if row in known]
+
+    def _elements(self, watched, facts):
+        """Where no array holds them: which elements of the dataset the rows are, if it keeps its order."""
+        place, rows = facts["batch"], facts.get("rows") or []
+        if facts.get("samples") or facts.get("every") or place is None or not keeps_order(self._heart.train_source):
+            return []
+        return [place * self._heart.batch_size + row for row in rows] if self._heart.batch_size else []
 
     def _save(self, model, data, found):
         """The batch, and the weights it met, beside the record; only the culprits where all of it is too large."""
@@ -188,7 +207,7 @@ class Numbers:
                 rate = _cut(model.optimizer, CUT**self._returns)
                 self._report("rollback", to=place, rate=rate, row=self._row)
                 return ROLLBACK
-        if self._row >= IN_A_ROW:
+        if self._row >= IN_A_ROW * (RETURNS + 1):
             model.stop_training = True
             return STOP
         return SKIP

@@ -10,6 +10,7 @@ import weakref
 from ..tensorflow import variables
 from ..tensorflow.parts import np, tf
 
+FEW = 64  # rows of a batch that was asked for; of one that is not finite all are handed over
 RING = 512  # steps whose loss and gradient norm are remembered
 
 Batch = collections.namedtuple("Batch", "number is_finite loss squares data")  # number: of the step, from 1
@@ -47,32 +48,40 @@ class Watched:
                 self._trained.append(id(variable))
                 self.names.append(getattr(variable, "path", None) or variable.name)
 
+    def begin_trace(self):
+        """The function is made anew: perhaps of other variables."""
+        self.names, self._trained = [], []
+
     def note(self, flags, data, handed):
         """After a step: its numbers go into the ring, and a batch that is wanted goes to Python."""
         ok, loss, squares = flags
         members = tf().nest.map_structure(_present, data)
-        leaves = tf().nest.flatten([leaf for leaf in tf().nest.flatten(members) if leaf is not None], True)
+        there = [leaf for leaf in tf().nest.flatten(members) if leaf is not None]
         specs = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().type_spec_from_value(leaf), members)
+        leaves = tf().nest.flatten(there, expand_composites=True)
         if any(leaf.dtype in (tf().variant, tf().resource) for leaf in leaves):
             leaves, specs = [], None  # nothing that Python could look at
+        whole = len(leaves) != len(there)  # ragged and sparse ones have parts of their own, which cannot be cut
+
+        def receive(number, is_finite, loss, squares, *leaves):
+            if not self._tries:
+                held = specs, leaves
+                handed(self, Batch(int(number), bool(is_finite), float(loss), np().array(squares), held))
+
+        def hand_over(chosen):
+            tf().numpy_function(receive, [number, ok, loss, squares, *chosen], [])
+            self.asked.assign(False)
+            return True
+
+        def a_few():
+            return hand_over(leaves if whole else [_first(leaf) for leaf in leaves])
+
         with tf().device("CPU:0"):
             number = self.count.assign_add(1, read_value=True)
             if self.step == "train":
                 total = tf().reduce_sum(squares)
                 self._ring.scatter_nd_update([[(number - 1) % RING]], [tf().stack([loss, total])])
-
-            def receive(number, is_finite, loss, squares, *leaves):
-                held = specs, leaves
-                if self._tries:
-                    return
-                handed(self, Batch(int(number), bool(is_finite), float(loss), np().array(squares), held))
-
-            def hand_over():
-                tf().numpy_function(receive, [number, ok, loss, squares, *leaves], [])
-                self.asked.assign(False)
-                return True
-
-            tf().cond(tf().logical_or(tf().logical_not(ok), self.asked), hand_over, lambda: False)
+            tf().cond(ok, lambda: tf().cond(self.asked, a_few, lambda: False), lambda: hand_over(leaves))
 
     def begin_trials(self):
         """What is computed from now on is not part of the training."""
@@ -101,6 +110,11 @@ def data_of(batch):
     whole = tf().nest.pack_sequence_as(there, [tf().constant(leaf) for leaf in leaves], expand_composites=True)
     values = iter(whole)
     return tf().nest.pack_sequence_as(specs, [None if spec is None else next(values) for spec in flat])
+
+
+def _first(leaf):
+    """A few rows: enough to see what a batch is like."""
+    return leaf[:FEW] if leaf.shape.rank else leaf
 
 
 def _present(leaf):

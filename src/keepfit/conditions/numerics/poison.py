@@ -58,6 +58,8 @@ def samples(report: Report) -> str:
     found = [indices[0] for indices in report.get("samples") or [] if indices]
     if found:
         return _list("sample", found)
+    if elements := list(report.get("elements") or []):
+        return f"{_list('element', elements)} of the dataset"
     return f"{_list('row', rows)} of the batch" if rows else "an unknown sample"
 
 
