@@ -21,6 +21,7 @@ from ..plan import micro_batch
 from ..plan.micro_batch import Estimate, Line, Room, Trial
 from .telling import Telling
 
+ROOMY = 0.5  # of the limit in use: below it a batch whose need is not known may well fit, and nothing is said
 SETTLE = 3  # steps that a smaller micro-batch is given to show in the use
 GROWTH = 0.01  # of the limit: growth below this is level
 
@@ -34,6 +35,7 @@ class Case:
     trials: list[Trial] = field(default_factory=list)
     line: Line | None = None
     refused: bool = False
+    unsaid: dict[str, Any] | None = None  # why it was, as long as it does not matter
     trying: int = 0  # rows of the trial that is being measured
 
     @property
@@ -200,8 +202,15 @@ class Steward:
         case.refused = True
         case.facts = replace(case.facts, rows=case.facts.batch, how="refused")
         self._write(case.facts)
-        self._telling.report(dict(letter))
+        case.unsaid = dict(letter)
+        if case.estimate is not None or self._use > ROOMY * self._limit:
+            self._say_refused(case)
         return {}
+
+    def _say_refused(self, case: Case) -> None:
+        if case.unsaid is not None:
+            self._telling.report(case.unsaid)
+            case.unsaid = None
 
     def _splitting(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
         rows = int(letter["rows"])
@@ -279,6 +288,8 @@ class Steward:
     def _climbs(self, case: Case | None, use: int) -> None:
         """Half the micro-batch, where that gives anything back; else it is seen whether use levels off by itself."""
         self._pulse.want_state()  # the line is near
+        if case is not None:
+            self._say_refused(case)
         rows = case.facts.rows if case is not None and not case.refused else 1
         if case is None or micro_batch.given_back(rows, case.facts.batch, case.line, case.estimate) < self._least:
             self._wished = (self._steps, use)

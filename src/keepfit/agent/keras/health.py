@@ -18,7 +18,7 @@ FIRST = 50  # steps
 LOOKS = 3  # that must agree before something is called so
 ROWS = 32  # of a batch that are looked at
 SLICE = 1024  # entries of a weight whose movement is looked at
-EFFORT = 0.005  # of the time, at most
+ONCE, EFFORT = 0.5, 0.005  # seconds for every training, and a part of the time
 CLIP_AFTER = 100  # steps whose norms make a percentile
 
 
@@ -51,10 +51,12 @@ class Health:
         if case.batch is not None:
             self._examine(case, model)
             return
-        if case.asked or self._heart.steps < case.due or self._spent > 0.5 + EFFORT * self._elapsed():
+        if case.asked or self._spent > ONCE * len(self._cases) + EFFORT * self._elapsed():
             return
-        case.asked = True
-        case.before = (int(case.watched.count.numpy()), _slices(model))
+        steps = int(case.watched.count.numpy())
+        if steps < case.due:
+            return
+        case.asked, case.before = True, (steps, _slices(model))
         case.watched.asked.assign(True)
 
     def _elapsed(self):
@@ -67,7 +69,7 @@ class Health:
             facts = self._facts(case, model, batch)
         finally:
             self._spent += time.monotonic() - began
-        while case.due <= self._heart.steps:
+        while case.due <= batch.number:
             case.due *= 2
         if self._heart.journal is not None:
             self._heart.journal.write("report", kind="health", **facts)

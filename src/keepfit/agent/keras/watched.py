@@ -69,7 +69,11 @@ class Watched:
                 handed(self, Batch(int(number), bool(is_finite), float(loss), np().array(squares), held))
 
         def hand_over(chosen):
-            tf().numpy_function(receive, [number, ok, loss, squares, *chosen], [])
+            told = [number, ok, loss, squares, *chosen]
+            if tf().executing_eagerly():
+                receive(*(tensor.numpy() for tensor in told))
+            else:
+                tf().numpy_function(receive, told, [])
             self.asked.assign(False)
             return True
 
