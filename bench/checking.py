@@ -25,6 +25,7 @@ def main() -> None:
             ("finite and ranges, 64 features", "wide.npy", [], 2000),
             ("finite and ranges, 4 features", "narrow.npy", [], 2000),
             ("and row hashes, 64 features", "wide.npy", ["--duplicates"], 500),
+            ("and row hashes, 4 features (to disk)", "narrow.npy", ["--duplicates"], None),
             ("Parquet", "table.parquet", [], 300),
             ("CSV", "table.csv", [], None),
             ("the same CSV, pandas and isna()", "table.csv", None, None),
@@ -60,7 +61,7 @@ def _make(folder: Path) -> None:
             part[:] = random.random(part.shape, dtype="float32")
         array.flush()
         del array
-    table = pa.table({f"c{i}": random.random(SIZE // 512 // 8) for i in range(8)})
+    table = pa.table({f"c{i}": random.random(SIZE // 8 // 64) for i in range(8)})
     pq.write_table(table, folder / "table.parquet", compression="none", use_dictionary=False)
     pc.write_csv(table, folder / "table.csv")
     for path in folder.iterdir():  # into the page cache

@@ -36,7 +36,7 @@ class Looking:
             elif columns.width > 1 or block.dtype.kind == "f":
                 columns.values = None
             if hashed is not None and len(block):
-                hashed.add(start, block)
+                hashed.add(block)
 
         return see
 

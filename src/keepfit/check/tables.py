@@ -15,7 +15,7 @@ import pyarrow.parquet
 from .columns import Columns, Matrix
 from .summary import Seen, Unreadable
 
-BLOCK = 4 << 20  # bytes of a CSV read at once
+BLOCK = 1 << 20  # bytes of a CSV read at once
 ROWS = 1 << 16  # of a Parquet file
 RAGGED = 5  # lines that are named
 _COLUMN = re.compile(r"In CSV column #(\d+)")
