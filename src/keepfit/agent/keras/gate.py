@@ -44,6 +44,9 @@ class Seen:
     def is_here(self):
         return finite.graph() is self.graph
 
+    def counts_early(self):
+        return self.graph is not None and self.is_here()
+
     def judge(self, optimizer, gradients, trained, losses=()):
         """Look at gradients before they are applied (in a branch, perhaps, that cannot be looked into)."""
         self.losses += losses
@@ -175,12 +178,23 @@ class Gate:
                 with tf().init_scope():
                     optimizer.build(trained)
             grads = self._clipped(grads)
+            # Keras counts an iteration also for the step that finds the data at its end, because counting does not
+            # wait for the data. In a branch it would: so it is counted beforehand, and taken back inside.
+            counted = optimizer._iterations if self.seen is not None and self.seen.counts_early() else None
+            if counted is not None:
+                counted.assign_add(1)
+
+            def passed_by():
+                if counted is not None:
+                    counted.assign_sub(1)
+                return False
 
             def act():
+                passed_by()
                 original(optimizer, grads, trainable_variables)
                 return True
 
-            self._inside(lambda: tf().cond(ok, act, lambda: False))
+            self._inside(lambda: tf().cond(ok, act, passed_by))
             return None
 
         return apply
