@@ -118,11 +118,14 @@ def test_buffers_that_do_not_fit_twice_are_filled_again_instead(tf):
 
     rows = tf.data.Dataset.from_tensor_slices(tf.zeros((100, 4)))
     shuffled = rows.shuffle(50).batch(8).prefetch(2)
-    assert position.held(shuffled) == 50 * 4 * 4
+    assert position.held(shuffled) == 50 * 4 * 4 + 2 * position.UNTOLD * 4 * 4
     assert position.held(rows.cache().repeat(2)) == 100 * 4 * 4
     saver = position.Saver(shuffled)
-    assert saver.take(iter(shuffled), lambda size: size <= 800) is not None
-    assert saver.take(iter(shuffled), lambda size: size < 800) is None and saver.how == position.REPLAY
+    held = saver.bytes
+    assert saver.take(iter(shuffled), lambda size: size <= held) is not None
+    assert saver.take(iter(shuffled), lambda size: size < held) is None and saver.how == position.REPLAY
+    with pytest.raises(position.NoRoom):
+        position.Saver(shuffled, ordered_once=True).take(iter(shuffled), lambda size: False)
 
 
 def test_no_state_is_written_of_weights_that_are_not_finite(tmp_path, tf):

@@ -183,6 +183,43 @@ def test_torn_parquet(tmp_path, columns, keep):
     assert codes(path) == ["KF329"]
 
 
+def test_rows_of_a_table_are_whole_rows(tmp_path):
+    one, other = tmp_path / "1.csv", tmp_path / "2.csv"
+    one.write_text("a,b,c\n1,0,x\n2,1,y\n3,0,x\n")
+    other.write_text("a,b,c\n4,0,x\n2,1,y\n6,1,\n")
+    assert messages(one, other, duplicates=True) == [f"1 of 3 rows are in {one} too (row 1 is 1 there)"]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"a;b\n1;2\n", "one column only, 'a;b'"),
+        (b"1,2\n3,4\n", "the first line looks like data"),
+        (b"a,b\n1,\0\n", "no text: it holds zero bytes"),
+    ],
+)
+def test_files_that_are_not_what_they_seem(tmp_path, content, found):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    assert any(found in message for message in messages(path))
+
+
+def test_what_is_not_looked_at_is_said(tmp_path):
+    structured = np.zeros(3, [("a", "i4"), ("b", "f4")])
+    assert codes(save(tmp_path / "s.npy", structured)) == ["KF331"]
+    assert codes(save(tmp_path / "d.npy", np.array(["NaT", "2026-01-01"], "datetime64[D]"))) == ["KF331"]
+    assert codes(save(tmp_path / "c.npy", np.array([1 + 2j, complex("nan")], "complex64"))) == ["KF320"]
+
+
+def test_a_damaged_archive_is_one_clear_line(tmp_path, table):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=table)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+    assert codes(path) == ["KF305"]
+
+
 # --- records -------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +294,14 @@ def test_pictures_are_really_decoded(tmp_path):
     assert found["cat/odd.jpg"] == ("KF327", "a PNG, not a JPEG")
     assert found["."][1] == "pictures that are neither RGB nor grey: 1 CMYK"
     assert {"cat/copy.jpg", "dog/0.jpg"} & found.keys()
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "f.jpg")
+    assert codes(tmp_path / "a") == ["KF329"]
+    os.mkfifo(tmp_path / "f.npy")
+    assert messages(tmp_path / "f.npy") == ["no regular file"]
 
 
 def test_a_folder_without_pictures(tmp_path):
@@ -347,6 +392,19 @@ def test_a_cleaned_copy_leaves_the_original_alone(tmp_path, columns, poisoned, k
             assert cleaned[812, 3] == pytest.approx(middle[3], rel=1e-3)
             untouched = np.isfinite(poisoned)
             assert (cleaned[untouched] == poisoned[untouched]).all()
+
+
+def test_what_is_no_float_stays_as_it_is_written(tmp_path):
+    path, out = tmp_path / "t.csv", tmp_path / "o.csv"
+    path.write_text("id,v\n007,1.0\n0012,nan\n")
+    fix.fix(str(path), str(out), "mean")
+    assert [line.replace('"', "") for line in out.read_text().split()] == ["id,v", "007,1", "0012,1"]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+def test_nothing_to_fix_is_said(tmp_path, shape):
+    with pytest.raises(fix.CannotFix, match="holds no values"):
+        fix.fix(str(save(tmp_path / "x.npy", np.zeros(shape))), str(tmp_path / "o.npy"), "mean")
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=200))

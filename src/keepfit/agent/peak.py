@@ -29,6 +29,12 @@ class Peak:
         return max(0, fields.get("VmHWM", 0) - fields.get("RssFile", 0))
 
 
+def most() -> int:
+    """The most that was in use since the last `Peak` was begun, or ever."""
+    fields = _status()
+    return max(fields.get("VmHWM", 0) - fields.get("RssFile", 0), fields.get("RssAnon", 0) + fields.get("RssShmem", 0))
+
+
 def anonymous() -> int:
     """Anonymous and shared memory in use now: what counts against a limit."""
     fields = _status()

@@ -26,6 +26,8 @@ def header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         shape, fortran, dtype = read(file)
     except ValueError as error:
         raise Unreadable(f"no NumPy array ({str(error).splitlines()[0][:80]})") from None
+    if any(d < 0 for d in shape):
+        raise Unreadable(f"a shape of {shape}")
     if dtype.hasobject:
         raise Unreadable("an array of Python objects would have to be unpickled, which runs code: refused")
     return tuple(int(d) for d in shape), bool(fortran), dtype
@@ -106,8 +108,10 @@ def read_npz(
                         look(columns, start, block)
                         advance(block.nbytes)
                 seen.rows, seen.read = max(seen.rows, shape[0] if shape else 1), True
-            except (Unreadable, zipfile.BadZipFile, OSError, EOFError) as error:
-                seen.problem("damaged", f"{name}: {error}")
+            except Unreadable as error:
+                seen.problem("unreadable", f"{name}: {error}")
+            except Exception as error:  # zlib's, encryption, methods that are not there
+                seen.problem("damaged", f"{name}: {(str(error).splitlines() or [type(error).__name__])[0][:120]}")
     lengths = {columns.rows for columns in seen.columns}
     if len(lengths) > 1:
         seen.problem("lengths", f"its arrays have different numbers of rows: {', '.join(map(str, sorted(lengths)))}")

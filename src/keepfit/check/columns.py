@@ -53,7 +53,12 @@ class Columns:
 
     @property
     def is_number(self) -> bool:
-        return np.dtype(self.dtype).kind in "iuf" if self.dtype not in ("string", "other") else False
+        return self.dtype.startswith(("int", "uint", "float"))
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether anything is known of its values."""
+        return self.is_number or self.dtype in ("string", "bool", "bytes") or self.dtype.startswith("complex")
 
     def label(self, column: int) -> str:
         """A column's name for people."""
@@ -67,6 +72,8 @@ class Columns:
 
     def see(self, start: int, block: Matrix) -> None:
         """Rows from `start` on: an array of (rows, width)."""
+        if block.dtype.kind == "c":  # a complex number is two
+            block = np.ascontiguousarray(block).view(block.real.dtype)
         self.rows += len(block)
         if not block.size or block.dtype.kind not in "iufb":
             return
@@ -113,7 +120,7 @@ class Columns:
 
     def constant(self) -> Iterator[int]:
         """Columns that never change (and hold something)."""
-        if self.low is None or self.high is None or self.rows < 2 or self.null:
+        if self.low is None or self.high is None or self.rows < 2 or self.null or (self.bad.total and self.width == 1):
             return
         for column in np.flatnonzero((self.low == self.high) & ~np.isnan(self.low.astype(np.float64))):
             yield int(column)

@@ -17,6 +17,7 @@ from . import arrays, tables
 from .columns import Columns, Matrix
 
 HOW = ("mean", "median", "drop", "clip")
+WIDE = 256  # columns: with more of them they are looked at in parts
 BINS = 1 << 12  # of a histogram; three of them, one inside the other, find a median to the last bit of a float32
 Blocks = Callable[[], Iterator[Matrix]]
 
@@ -39,8 +40,13 @@ def fix(path: str, out: str, how: str) -> int:
     try:
         count = writer(path, beside, how)
         os.replace(beside, out)
+    except CannotFix:
+        raise
     except OSError as error:
-        raise CannotFix(f"{out}: {error.strerror}") from None
+        raise CannotFix(f"{out}: {error.strerror or error}") from None
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0][:120]
+        raise CannotFix(f"{path} cannot be fixed ({type(error).__name__}: {said})") from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(beside)
@@ -49,6 +55,8 @@ def fix(path: str, out: str, how: str) -> int:
 
 def _npy(path: str, beside: str, how: str) -> int:
     array = arrays.mapped(path)
+    if not array.size:
+        raise CannotFix(f"{path}: holds no values")
     if array.dtype.kind != "f":
         raise CannotFix(f"{path}: {array.dtype.name} has no NaN and no Inf to fix")
     flat = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(-1, 1)
@@ -72,19 +80,24 @@ def _npy(path: str, beside: str, how: str) -> int:
 
 
 def _table(path: str, beside: str, how: str) -> int:
-    reading = _batches(path)
-    schema = next(reading).schema
+    first = next(_batches(path), None)
+    if first is None:
+        raise CannotFix(f"{path}: holds no rows")
+    as_text = {field.name: pa.string() for field in first.schema if not pa.types.is_floating(field.type)}
+    if path.endswith((".parquet", ".pq")):
+        as_text = {}
+    schema = next(_batches(path, as_text)).schema  # what is no float stays as it is written
     names = [field.name for field in schema if pa.types.is_floating(field.type)]
 
     def blocks() -> Iterator[Matrix]:
-        for batch in _batches(path):
+        for batch in _batches(path, as_text):
             yield np.stack([_floats(batch.column(name)) for name in names], axis=1)
 
     stand_in = replacements(blocks, len(names), how) if names else {}
     make = pa.parquet.ParquetWriter if path.endswith((".parquet", ".pq")) else pa.csv.CSVWriter
     count = 0
     with make(beside, schema) as writer:
-        for batch in _batches(path):
+        for batch in _batches(path, as_text):
             if names:
                 block = np.stack([_floats(batch.column(name)) for name in names], axis=1)
                 cleaned, changed = clean(block, stand_in, how)
@@ -99,10 +112,10 @@ def _table(path: str, beside: str, how: str) -> int:
     return count
 
 
-def _batches(path: str) -> Iterator[Any]:
+def _batches(path: str, as_text: dict[str, Any] | None = None) -> Iterator[Any]:
     if path.endswith((".parquet", ".pq")):
         return iter(pa.parquet.ParquetFile(path, memory_map=True).iter_batches(batch_size=tables.ROWS))
-    return iter(tables.batches(path, {}, []))
+    return iter(tables.batches(path, as_text or {}, []))
 
 
 def _floats(column: Any) -> NDArray[np.float64]:
@@ -126,7 +139,19 @@ def replacements(blocks: Blocks, width: int, how: str) -> dict[str, NDArray[np.f
         return {"low": low, "high": high}
     if how == "mean":
         return {"nan": seen.sums / np.maximum(seen.counts, 1)}
-    return {"nan": medians(blocks, low, high, seen.counts)}
+    return {"nan": medians(blocks, low, high, seen.counts) if width <= WIDE else exact_medians(blocks, width)}
+
+
+def exact_medians(blocks: Blocks, width: int) -> NDArray[np.float64]:
+    """Of very many columns, which have few rows: a part of them at a time."""
+    found = np.zeros(width)
+    for start in range(0, width, WIDE):
+        part = np.concatenate([block[:, start : start + WIDE].astype(np.float64) for block in blocks()])
+        part = np.sort(np.where(np.isfinite(part), part, np.inf), axis=0)
+        middle = np.isfinite(part).sum(axis=0) // 2
+        chosen = part[np.minimum(middle, len(part) - 1), np.arange(part.shape[1])]
+        found[start : start + WIDE] = np.where(np.isfinite(chosen), chosen, 0.0)
+    return found
 
 
 def medians(

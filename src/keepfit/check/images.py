@@ -34,7 +34,7 @@ def pictures(folder: str) -> Iterator[os.DirEntry[str]]:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and not entry.is_dir():
+                elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
                     yield entry
 
 

@@ -53,6 +53,8 @@ def _of(seen: Seen) -> Iterator[Report]:
 
 
 def _of_columns(seen: Seen, columns: Columns) -> Iterator[Report]:
+    if not columns.is_looked_at:
+        yield _file(seen.path, "skipped", name=columns.name, dtype=columns.dtype)
     if columns.bad.total:
         row, column, value = columns.bad.first[0]
         yield _file(

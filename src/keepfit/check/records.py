@@ -35,9 +35,7 @@ def read(path: str, seen: Seen, advance: Callable[[int], None]) -> None:
             advance(len(content) + 16)
             if number < LOOKED_AT or number % 100 == 0:
                 _look(content, number, schema, seen)
-    seen.columns = [
-        Columns(name, kind if kind != "bytes" else "other", rows=seen.rows) for name, (kind, _) in schema.items()
-    ]
+    seen.columns = [Columns(name, kind, rows=seen.rows) for name, (kind, _) in schema.items()]
     if not seen.rows and not seen.problems:
         seen.problem("empty", "holds no record")
 

@@ -39,6 +39,15 @@ def _odd(count: int) -> Hashes:
     return drawn
 
 
+def of_columns(columns: list[Hashes]) -> Hashes:
+    """The hash of every row of a table, from those of its cells."""
+    total = np.zeros(len(columns[0]), np.uint64)
+    for number, factor in enumerate(_odd(len(columns))):
+        total += columns[number] * factor
+    total ^= total >> np.uint64(29)
+    return total
+
+
 class Rows:
     """The hashes of one file's rows, in their order."""
 
@@ -50,7 +59,9 @@ class Rows:
         self._file: IO[bytes] | None = None
 
     def add(self, block: Matrix) -> None:
-        found = hashes_of(block)
+        self.add_hashes(hashes_of(block))
+
+    def add_hashes(self, found: Hashes) -> None:
         self._held.append(found)
         self.count += len(found)
         self._waiting += len(found)

@@ -30,7 +30,7 @@ def check(
     seen: list[Seen] = []
     unreadable: list[tuple[str, str]] = []
     try:
-        for path in paths:
+        for path in dict.fromkeys(paths):
             try:
                 named = target.is_target(path) and not os.path.exists(path)
                 seen.append(target.read(path) if named else read(path, looking))

@@ -34,7 +34,7 @@ def _normal(columns: Columns) -> dict[str, Any]:
         "null": columns.null,
     }
     if columns.low is not None and columns.high is not None:
-        low, high = np.nanmin(columns.low.astype(float)), np.nanmax(columns.high.astype(float))
+        low, high = np.fmin.reduce(columns.low.astype(float)), np.fmax.reduce(columns.high.astype(float))
         if np.isfinite(low) and np.isfinite(high):
             found["range"] = [float(low), float(high)]
     if columns.dtype == "string" and columns.values is not None:

@@ -35,9 +35,12 @@ class Looking:
                 columns.count(block[:, 0])
             elif columns.width > 1 or block.dtype.kind == "f":
                 columns.values = None
-            if hashed is not None and len(block):
+            if hashed is not None and len(block) and not by_rows:
                 hashed.add(block)
 
+        by_rows = os.path.splitext(path)[1].lower() in (".csv", ".parquet", ".pq")
+        if by_rows:  # a table's row is hashed as a whole, not column by column
+            see.rows = hashed  # type: ignore[attr-defined]
         return see
 
 
@@ -52,6 +55,8 @@ def _are_labels(columns: Columns) -> bool:
 def kind_of(path: str) -> str:
     if os.path.isdir(path):
         return "images"
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise Unreadable("no regular file")
     kind = _BY_SUFFIX.get(os.path.splitext(path)[1].lower())
     if kind is None:
         if os.path.isfile(path) and records.is_record_file(path):
@@ -82,8 +87,12 @@ def read(path: str, looking: Looking) -> Seen:
                 "parquet": tables.read_parquet,
             }
             reader[kind](path, seen, looking.look(path), looking.advance)
+    except Unreadable:
+        raise
     except OSError as error:
         raise Unreadable(error.strerror or str(error)) from None
+    except Exception as error:  # of the many kinds that damaged files make libraries raise
+        raise Unreadable(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:120]}") from None
     if kind != "images" and os.path.getsize(path) != seen.size:
         seen.problem("grew", f"it changed while it was read ({seen.size} bytes, then {os.path.getsize(path)})")
     if not seen.rows and not seen.problems:

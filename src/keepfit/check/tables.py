@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from .columns import Columns, Matrix
+from .rows import hashes_of, of_columns
 from .summary import Seen, Unreadable
 
 BLOCK = 1 << 20  # bytes of a CSV read at once
@@ -48,6 +50,9 @@ def read_parquet(path: str, seen: Seen, look: Look, advance: Advance) -> None:
 
 def read_csv(path: str, seen: Seen, look: Look, advance: Advance) -> None:
     """Twice at most: a column whose later values are of another type is read again as text, and that is said."""
+    with open(path, "rb") as file:
+        if b"\0" in file.read(1 << 16):
+            raise Unreadable("no text: it holds zero bytes")
     as_text: dict[str, pa.DataType] = {}
     while True:
         seen.columns.clear()
@@ -79,6 +84,7 @@ def _read_csv(path: str, seen: Seen, look: Look, advance: Advance, as_text: dict
     try:
         reader = batches(path, as_text, ragged)
         _begin(seen, reader.schema)
+        _doubt_header(seen, reader.schema.names)
         for field in reader.schema:
             if pa.types.is_binary(field.type):
                 seen.problem("encoding", f"column {field.name!r} is not UTF-8")
@@ -118,6 +124,13 @@ def _read_csv(path: str, seen: Seen, look: Look, advance: Advance, as_text: dict
     return None
 
 
+def _doubt_header(seen: Seen, names: list[str]) -> None:
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        seen.problem("header", f"one column only, {names[0][:40]!r}: the values do not seem to be separated by commas")
+    elif names and all(re.match(_NUMBER, name) for name in names):
+        seen.problem("header", "the first line looks like data, and was taken for the names of the columns")
+
+
 def _begin(seen: Seen, schema: pa.Schema) -> None:
     seen.columns = [Columns(field.name, _type(field.type)) for field in schema]
     seen.read = True
@@ -134,6 +147,9 @@ def _type(kind: pa.DataType) -> str:
 
 
 def _see(seen: Seen, start: int, batch: Any, look: Look) -> None:
+    look_rows = getattr(look, "rows", None)
+    if look_rows is not None and batch.num_rows and batch.num_columns:
+        look_rows.add_hashes(of_columns([_cells(column) for column in batch.columns]))
     for columns, array in zip(seen.columns, batch.columns, strict=True):
         columns.null += array.null_count
         if columns.dtype in ("string", "bool"):
@@ -154,6 +170,18 @@ def numbers(array: Any) -> Matrix:
             return np.zeros((0, 1))
         array = array.fill_null(array.drop_null()[0])
     return np.asarray(array.to_numpy(zero_copy_only=False)).reshape(-1, 1)
+
+
+def _cells(array: Any) -> Any:
+    """A hash of every cell: of numbers by their bits, of anything else by its text."""
+    kind = array.type
+    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and not array.null_count:
+        return hashes_of(np.asarray(array.to_numpy(zero_copy_only=False)).reshape(-1, 1))
+    coded = array.cast(pa.string()) if not pa.types.is_nested(kind) else pa.array([str(v) for v in array.to_pylist()])
+    coded = coded.dictionary_encode()
+    words = [hashlib.blake2b(str(word).encode(), digest_size=8).digest() for word in coded.dictionary.to_pylist()]
+    table = np.frombuffer(b"".join([*words, b"missing!"]), np.uint64)
+    return table[coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
 
 
 def _look_for_numbers(columns: Columns, start: int, array: Any) -> None:

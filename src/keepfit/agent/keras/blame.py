@@ -8,7 +8,7 @@ are tried until they are found.
 import contextlib
 from importlib import import_module
 
-from ..tensorflow import parts
+from ..tensorflow import parts, snapshot, variables
 from ..tensorflow.parts import np, tf
 from .decision import Unchanged
 
@@ -29,6 +29,8 @@ class Blame:
 
     def find(self, data):
         """{phase, layer, op, rows, entry, …}: what is known of the culprit. `phase` is unknown where nothing shows."""
+        if parts.why_not_cut(data) is not None:
+            return self._whole(data)
         rows, found, bad = int(parts.rows_of(data)), None, []
         for start in range(0, rows, self._at_once or rows):
             size = min(self._at_once or rows, rows - start)
@@ -45,6 +47,11 @@ class Blame:
         if found is None:
             return {"phase": "unknown", "layer": None, "op": None, "rows": [], "every": False}
         return {**found, "rows": bad[:MOST], "every": len(bad) == rows > 1}
+
+    def _whole(self, data):
+        """Of a batch that cannot be cut (sparse tensors): the operation alone."""
+        first = self._replay(data, rows=0).first or {"phase": "unknown", "layer": None, "op": None}
+        return {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": [], "every": False}
 
     def _look(self, part):
         trail = self._replay(part)
@@ -91,10 +98,10 @@ class Blame:
         half = size // 2
         return self._halved(part, start, half) + self._halved(part, start + half, size - half)
 
-    def _replay(self, part, traced=True):
-        model, trail = self._model, Trail(int(parts.rows_of(part)))
+    def _replay(self, part, traced=True, rows=None):
+        model, trail = self._model, Trail(int(parts.rows_of(part)) if rows is None else rows)
         step = getattr(model, f"{self._step}_step")
-        with Unchanged(model), self._gate.replaying(trail), contextlib.ExitStack() as patches:
+        with Unchanged(model), Untrained(model), self._gate.replaying(trail), contextlib.ExitStack() as patches:
             if traced:
                 _follow(trail, self._source, patches)
             try:
@@ -102,6 +109,24 @@ class Blame:
             except Exception as error:
                 trail.error = error
         return trail
+
+
+class Untrained:
+    """A function of the user's that was compiled long ago may apply gradients all the same: that is taken back."""
+
+    def __init__(self, model):
+        optimizers = [optimizer for _, optimizer in snapshot.optimizers_of(model) if optimizer.built]
+        self._counts = [optimizer.iterations for optimizer in optimizers]
+        self._variables = [*model.trainable_variables, *(v for optimizer in optimizers for v in optimizer.variables)]
+
+    def __enter__(self):
+        self._count = [int(count.numpy()) for count in self._counts]
+        self._values = [variables.read(variable) for variable in self._variables]
+
+    def __exit__(self, *_):
+        if self._count != [int(count.numpy()) for count in self._counts]:
+            for variable, value in zip(self._variables, self._values):
+                variable.assign(value)
 
 
 class Trail:
@@ -194,7 +219,9 @@ def _op(op_type):
 
 
 def _is_finite(tensor):
-    if getattr(getattr(tensor, "dtype", None), "name", "") not in _FLOATS or not hasattr(tensor, "numpy"):
+    if not tf().is_tensor(tensor) or isinstance(tensor, (tf().RaggedTensor, tf().SparseTensor)):
+        return True
+    if tensor.dtype.name not in _FLOATS or not hasattr(tensor, "numpy"):
         return True
     return bool(np().isfinite(tensor.numpy()).all())
 
@@ -214,7 +241,7 @@ def _entries(part, utils):
     found = []
     for phase, name, value in (("input", "x", x), ("target", "y", y), ("target", "sample_weight", weight)):
         for path, leaf in named_leaves(name, value):
-            if not _is_finite(leaf) and len(leaf.shape):
+            if not _is_finite(leaf) and leaf.shape.rank:
                 bad = ~np().isfinite(leaf.numpy())
                 rows = [int(row) for row in np().flatnonzero(bad.reshape(len(bad), -1).any(axis=1))]
                 entry = np().argwhere(bad[rows[0]])[0] if bad.ndim > 1 else ()

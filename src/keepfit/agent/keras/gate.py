@@ -13,7 +13,7 @@ from importlib import import_module
 from ..hooks import wrap
 from ..tensorflow import finite, variables
 from ..tensorflow.parts import tf
-from .watched import Watched
+from .watched import Watched, present
 
 
 def install(source, missing, clip=None):
@@ -39,7 +39,6 @@ class Seen:
         self.oks = []
         self.judged = {}  # id of an optimizer -> whether its gradients are finite
         self.scaled = False  # an optimizer scales the loss, and deals with overflows itself
-        self.nested = False  # gradients were applied where their verdict cannot be seen from outside
 
     def is_here(self):
         return finite.graph() is self.graph
@@ -61,8 +60,11 @@ class Seen:
         self.judged[id(optimizer)] = ok = finite.all_finite([tf().reduce_sum(found), *self.losses])
         self.oks.append(ok)
 
-    def flags(self, ok):
+    def flags(self):
         """(is it finite, the loss, half the squared norms of the gradients): what goes out of the compiled step."""
+        # Where the loss is scaled, gradients that overflow are no event: then only the loss counts.
+        oks = self.oks if self.oks and not self.scaled else [*self.oks, finite.all_finite(self.losses)]
+        ok = oks[0] if len(oks) == 1 else tf().reduce_all(tf().stack(oks))
         loss = tf().cast(self.losses[-1], tf().float32) if self.losses else tf().constant(float("nan"))
         found = tf().concat(self.squares, 0) if self.squares else tf().zeros((0,), tf().float32)
         return ok, tf().reduce_mean(loss), found
@@ -107,7 +109,7 @@ class Gate:
             watched.begin_trace()
             self._local.making = watched
             try:
-                return original(model, self._gated(model, watched, step_function))
+                return original(model, self._gated(watched, step_function))
             finally:
                 self._local.making = None
 
@@ -123,7 +125,16 @@ class Gate:
                 return inner
 
             def one_step(data):
+                model = watched.model()
+                if not watched.is_traced:
+                    watched.is_traced = True
+                    _trace(step_func, data)
+                changed = watched.changed_by_steps(model) if watched.step == "train" else []
+                before = [variables.read(variable) for variable in changed]
                 result, flags = inner(data)
+                flags = _with_state(watched, flags, changed)
+                if changed:
+                    result = _put_back(model, flags[0], list(zip(changed, before)), result)
                 watched.note(flags, data, self.handed)
                 return result
 
@@ -132,21 +143,21 @@ class Gate:
 
         return _autoconvert_optionals
 
-    def _gated(self, model, watched, step_function):
-        trains = watched.step == "train"
+    def _gated(self, watched, step_function):
+        """The step, and beside its result what was seen of its numbers.
+
+        What it changes is put back around it, where XLA does not compile: read inside, statistics would come out with
+        other last bits.
+        """
 
         def gated(data):
             seen = self._local.seen = Seen(watched)
-            changed = watched.changed_by_steps(model) if trains else []
-            before = [variables.read(variable) for variable in changed]
             try:
                 result = step_function(data)
             finally:
                 self._local.seen = None
-            ok = _verdict(seen, changed)
-            if trains:
-                result = _put_back(model, seen, ok, list(zip(changed, before)), result)
-            return result, seen.flags(ok)
+            watched.scaled = seen.scaled
+            return result, seen.flags()
 
         return gated
 
@@ -221,12 +232,8 @@ class Gate:
         if seen is not None and id(optimizer) in seen.judged:
             return seen.judged[id(optimizer)]
         ok = tf().math.is_finite(tf().reduce_sum(finite.squares(grads)))
-        bad = tf().logical_not(ok)
-        if seen is not None:
-            seen.nested = True
-            seen.watched.nested.assign(tf().logical_or(seen.watched.nested, bad))
-        else:  # a loop of the user's own: weights and optimizer only
-            self._passed_by().assign_add(tf().cast(bad, tf().int32))
+        # A loop of the user's own, or a function of his inside the step: weights and optimizer only.
+        self._passed_by().assign_add(tf().cast(tf().logical_not(ok), tf().int32))
         return ok
 
     def _passed_by(self):
@@ -252,27 +259,28 @@ class Gate:
             self._local.inside = before
 
 
-def _verdict(seen, changed):
-    """Whether all that was seen is finite."""
-    oks = list(seen.oks)
-    if seen.scaled or not oks:
-        # An overflow of scaled gradients is no event; what the forward pass has made of a NaN is.
-        floats = [variables.read(v) for v in changed if "float" in str(v.dtype)] if seen.scaled else []
-        oks.append(finite.all_finite([*seen.losses, *floats]))
-    if seen.nested:
-        oks.append(tf().logical_not(seen.watched.nested.read_value()))
-    return oks[0] if len(oks) == 1 else tf().reduce_all(tf().stack(oks))
+def _trace(step_func, data):
+    """The step's graph before its first call: only then all metrics have their variables. It is traced once anyway."""
+    if hasattr(step_func, "get_concrete_function"):
+        step_func.get_concrete_function(tf().nest.map_structure(present, data))
 
 
-def _put_back(model, seen, ok, changed, result):
+def _with_state(watched, flags, changed):
+    """Under a loss scale, what the forward pass has made of a NaN tells it from an overflow of scaled gradients."""
+    if not watched.scaled:
+        return flags
+    ok, *rest = flags
+    floats = [variables.read(variable) for variable in changed if "float" in str(variable.dtype)]
+    return tf().logical_and(ok, finite.all_finite(floats)), *rest
+
+
+def _put_back(model, ok, changed, result):
     """What the step returns; where it was not finite, as if it had not been."""
     told = tf().nest.map_structure(tf().convert_to_tensor, result)
 
     def as_before():
         for variable, value in changed:
             variable.assign(value)
-        if seen.nested:
-            seen.watched.nested.assign(False)
         return _metrics_now(model, told)
 
     if not tf().nest.flatten(told):

@@ -14,6 +14,7 @@ from ..hooks import wrap
 from ..packing import unpack
 from ..parting import Parting
 from ..tensorflow.keeping import keeping_of
+from ..tensorflow.position import NoRoom
 from ..tensorflow.snapshot import Reader, has_room
 from . import callbacks as callback_states
 from .session import Session
@@ -267,6 +268,9 @@ class Keeper:
         wanted = self._parting.waits or self.heart.counsel.wants_state()
         try:
             self._keeping.saving.look(session, epoch, batch, between, wanted)
+        except NoRoom as error:
+            self._keeping.saving.rest()
+            self._keeping.report("paused", why=str(error))
         except Exception as error:
             self._keeping.saving.rest()
             self.heart.failed("keeper", error)

@@ -11,7 +11,7 @@ import time
 
 from ...blackbox import states
 from ..packing import Unpackable, pack
-from ..tensorflow import parts, snapshot
+from ..tensorflow import parts, snapshot, variables
 from ..tensorflow.parts import tf
 from .blame import Blame
 from .locate import keeps_order, locate
@@ -38,7 +38,7 @@ class Numbers:
         self._waiting = collections.deque(maxlen=64)
         self._began, self._spent = time.monotonic(), 0.0
         self._epochs = {}  # id of what is watched -> its count when the epoch began
-        self._bad = 0  # steps that were not applied
+        self._bad = {}  # id of what is watched -> steps that were not applied
         self._last, self._row = 0, 0  # number of the last one, and how many in a row
         self._returns = 0
         self._returned_at = 0
@@ -74,21 +74,22 @@ class Numbers:
             return
         trains = watched.step == "train"
         if trains:
-            self._bad += 1
+            self._bad[id(watched)] = bad = self._bad.get(id(watched), 0) + 1
             self._row = self._row + 1 if batch.number == self._last + 1 else 1
             self._last = batch.number
+        epoch = epoch if trains or self._heart.train_source is not None else None  # `evaluate` by itself
         facts = {"step": watched.step, "epoch": epoch, "batch": self._place(watched, model, batch, live)}
         facts["unseen"] = [name for name, value in zip(watched.names, batch.squares) if not math.isfinite(value)][:8]
         if trains:
             losses, norms = watched.recent()
             facts.update(loss_grew=_growth(losses), norm_grew=_growth(norms))
         facts["loss"] = batch.loss if math.isfinite(batch.loss) else None
-        told = not trains or self._is_told(self._bad)
+        told = not trains or self._is_told(bad)
         if told:
             facts.update(self._culprit(watched, model, batch))
             facts["elements"] = self._elements(watched, facts)
         if trains:
-            facts.update(count=self._bad, did=self._act(model, watched), row=self._row)
+            facts.update(count=bad, did=self._act(model, watched), row=self._row)
         again = facts.pop("again", False)  # the same sample in a later epoch
         if (told and not again) or facts.get("did") not in (None, SKIP):
             self._report("poison", **facts)
@@ -165,9 +166,11 @@ class Numbers:
         if self._vault is None or len(self._vault.generations()) >= TOLD:
             return None
         beside, named = snapshot.Beside(), snapshot.forward_state(model)
+        if any(not variables.holdable(leaf.dtype) for leaf in parts.leaves(data)):
+            return None  # strings
         try:
             packed = pack(tf().nest.map_structure(lambda leaf: leaf.numpy(), data), beside.keep)
-        except (Unpackable, AttributeError):
+        except (Unpackable, AttributeError):  # sparse
             return None
         size = sum(array.nbytes for array in beside.arrays.values())
         if size > self._keep:

@@ -7,7 +7,7 @@ into Python for a batch that is to be looked at, which costs nothing as long as 
 import collections
 import weakref
 
-from ..tensorflow import variables
+from ..tensorflow import snapshot, variables
 from ..tensorflow.parts import np, tf
 
 FEW = 64  # rows of a batch that was asked for; of one that is not finite all are handed over
@@ -22,20 +22,21 @@ class Watched:
         self.step = step
         self.names = []  # of the variables whose gradients are seen, in the order of `squares`
         self._trained = []
+        self.is_traced = False
         self._tries = False
-        with tf().init_scope():
-            self.nested = tf().Variable(False, trainable=False, name="keepfit_nested")
-            with tf().device("CPU:0"):
-                self.count = tf().Variable(0, dtype=tf().int64, trainable=False, name="keepfit_steps")
-                self.asked = tf().Variable(False, trainable=False, name="keepfit_asked")
-                self._ring = tf().Variable(np().zeros((RING, 2), "float32"), trainable=False, name="keepfit_ring")
+        self.scaled = False  # an optimizer scales the loss, and deals with overflows itself
+        with tf().init_scope(), tf().device("CPU:0"):
+            self.count = tf().Variable(0, dtype=tf().int64, trainable=False, name="keepfit_steps")
+            self.asked = tf().Variable(False, trainable=False, name="keepfit_asked")
+            self._ring = tf().Variable(np().zeros((RING, 2), "float32"), trainable=False, name="keepfit_ring")
 
     def changed_by_steps(self, model):
         """What a step changes besides the weights: statistics and counters of layers, seeds, metrics, loss scale."""
         found = {id(variable): variable for variable in model.metrics_variables}
         for layer in model._flatten_layers():
-            seeds = [generator.state for generator in getattr(layer, "_seed_generators", ())]
-            found.update((id(variable), variable) for variable in [*layer._non_trainable_variables, *seeds])
+            found.update((id(variable), variable) for variable in layer._non_trainable_variables)
+        seeds, extras = snapshot.seeds_and_extras(model)
+        found.update((id(variable), variable) for variable in [*seeds, *extras])
         optimizer = getattr(model, "optimizer", None)
         if hasattr(optimizer, "dynamic_scale") and optimizer.built:
             found.update((id(variable), variable) for variable in (optimizer.dynamic_scale, optimizer.step_counter))
@@ -50,12 +51,12 @@ class Watched:
 
     def begin_trace(self):
         """The function is made anew: perhaps of other variables."""
-        self.names, self._trained = [], []
+        self.names, self._trained, self.is_traced = [], [], False
 
     def note(self, flags, data, handed):
         """After a step: its numbers go into the ring, and a batch that is wanted goes to Python."""
         ok, loss, squares = flags
-        members = tf().nest.map_structure(_present, data)
+        members = tf().nest.map_structure(present, data)
         there = [leaf for leaf in tf().nest.flatten(members) if leaf is not None]
         specs = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().type_spec_from_value(leaf), members)
         leaves = tf().nest.flatten(there, expand_composites=True)
@@ -121,5 +122,7 @@ def _first(leaf):
     return leaf[:FEW] if leaf.shape.rank else leaf
 
 
-def _present(leaf):
-    return None if leaf is None or isinstance(leaf, tf().experimental.Optional) else leaf
+def present(leaf):
+    if leaf is None or isinstance(leaf, tf().experimental.Optional):
+        return None
+    return leaf if hasattr(leaf, "_type_spec") or tf().is_tensor(leaf) else tf().convert_to_tensor(leaf)

@@ -13,8 +13,13 @@ _library = attrgetter("library")  # of a graph: the functions that its operation
 _IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
 _NAME = "iterator"
 # Operations whose state is not part of the iterator's: Python, and generators that the script holds.
+AHEAD = 2  # elements that are fetched ahead where TensorFlow chooses
 UNTOLD = 256  # entries assumed along an axis whose length the pipeline does not tell
 _OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
+
+
+class NoRoom(Exception):
+    """In the memory budget, for a copy of what a pipeline holds."""
 
 
 class Saver:
@@ -23,14 +28,18 @@ class Saver:
     def __init__(self, dataset, ordered_once=False):
         """`ordered_once`: the order is drawn when an epoch begins, and the iterator holds it."""
         self.how = JUMP if ordered_once or is_self_contained(dataset) else REPLAY
-        self.bytes = 0 if ordered_once or self.how == REPLAY else held(dataset)
+        self._must_jump = ordered_once
+        self.bytes = held(dataset) if self.how == JUMP else 0
 
     def take(self, iterator, room=None):
         """The iterator's state as a tensor, or None where the batches have to be drawn again.
 
-        `room(bytes)`: whether so much memory is free. Full buffers are copied, and some do not fit twice.
+        `room(bytes)`: whether so much memory is free. Full buffers are copied, and some do not fit twice; NoRoom where
+        the batches cannot be drawn again either.
         """
         if self.how == JUMP and self.bytes and room is not None and not room(self.bytes):
+            if self._must_jump:
+                raise NoRoom("the memory budget has no room for the position in the data")
             self.how, self.bytes = REPLAY, 0
         if self.how == JUMP:
             try:
@@ -59,12 +68,15 @@ def is_self_contained(dataset):
 
 
 def held(dataset):
-    """Bytes in the buffers of a pipeline, when they are full: shuffles, and what is cached in memory."""
+    """Bytes in the buffers of a pipeline, when they are full: shuffles, caches in memory, what is fetched ahead."""
     total = 0
     for stage in stages(dataset):
         kind = type(stage).__name__
         if "Shuffle" in kind:
             total += _number(getattr(stage, "_buffer_size", 0)) * _bytes(stage.element_spec)
+        elif "Prefetch" in kind:
+            ahead = _number(getattr(stage, "_buffer_size", AHEAD))
+            total += (ahead if ahead > 0 else AHEAD) * _bytes(stage.element_spec)
         elif "Cache" in kind:
             total += max(0, _number(stage.cardinality())) * _bytes(stage.element_spec)
     return total

@@ -3,7 +3,7 @@
 import os
 
 from ...blackbox import safetensors, states
-from ..peak import anonymous
+from ..peak import anonymous, most
 from . import position, variables
 from .parts import tf
 
@@ -13,7 +13,7 @@ TENSOR = "value/"  # arrays that no variable holds: callbacks', generators'
 
 def groups_of(model):
     """All that makes up the state of a Keras model and its training, by what it is."""
-    seeds, extras = _seeds_and_extras(model)
+    seeds, extras = seeds_and_extras(model)
     return {
         "model": model.weights,
         "seed": seeds,
@@ -52,7 +52,7 @@ def built_optimizers(model):
     return found
 
 
-def _seeds_and_extras(model):
+def seeds_and_extras(model):
     """States of the layers' generators, and variables of TensorFlow's own that hang on a layer."""
     seeds, extras = [], []
     for layer in model._flatten_layers():
@@ -111,12 +111,11 @@ class Snapshot:
         self._slots = [variables.slot_of(name, variable) for name, variable in kept]
         self._trained = [_is_trained(name, variable) for name, variable in kept]
         self._held = [variable for _, variable in kept]  # variables, or their values once they were copied
-        self._copied = sum(slot.bytes for slot in self._slots)
-        self.bytes = self._copied + buffered
+        self.bytes = sum(slot.bytes for slot in self._slots) + buffered
 
     def fits(self, limit):
-        """Whether there is room for a second copy of the variables."""
-        return has_room(self._copied, limit)
+        """Whether there is room for a second copy of everything beside the steps to come."""
+        return not limit or most() + self.bytes < MARGIN * limit
 
     def copy(self):
         """The values now. Where it is not called they are read when they are written: then nothing may train."""
@@ -146,8 +145,8 @@ class Snapshot:
 
 
 def has_room(size, limit):
-    """Whether so many bytes more would stay well below the limit (0: there is none)."""
-    return not limit or anonymous() + size < MARGIN * limit
+    """Whether a buffer of that size could be copied and written now, between two steps (limit 0: there is none)."""
+    return not limit or anonymous() + 2 * size < MARGIN * limit
 
 
 class Reader:

@@ -17,9 +17,11 @@ from ...facts import Remedy
 from ..catalogue import Condition, Report
 from .files import of_file
 
+_KINDS = ("type", "shape", "features", "ragged", "lengths", "encoding", "header")
+
 
 def preflight(report: Report) -> str | None:
-    return str(report["why"]) if of_file(report, "type", "shape", "features", "ragged", "lengths", "encoding") else None
+    return str(report["why"]) if of_file(report, *_KINDS) else None
 
 
 CONDITION = Condition(

@@ -21,7 +21,9 @@ from . import poison
 def watch(report: Report) -> str | None:
     if report.get("kind") != "numbers-poison" or report.get("step") != "test":
         return None
-    return f"the validation of epoch {int(report.get('epoch') or 0) + 1} is not finite: {poison.culprit(report)}"
+    epoch = report.get("epoch")
+    what = f"the validation of epoch {int(epoch) + 1}" if isinstance(epoch, int) else "an evaluation"
+    return f"{what} is not finite: {poison.culprit(report)}"
 
 
 CONDITION = Condition(
