@@ -16,9 +16,9 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import keras
     import numpy as np
-    from tests.agent.splitting import guarded
+    from tests.agent.splitting import gated
 
-    heart, made = guarded()
+    heart, made = gated()
     heart.counsel.limit = 0
     layers, rows = keras.layers, []
 

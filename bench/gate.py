@@ -78,9 +78,9 @@ def inside(name: str) -> None:
     built["enable_check_numerics"] = build()
     tf.debugging.disable_check_numerics()
 
-    from tests.agent.splitting import guarded
+    from tests.agent.splitting import gated
 
-    heart, made = guarded()
+    heart, made = gated()
     heart.counsel.limit = 0
     built["gate and health"] = build()
     from keepfit.agent.keras.health import Health

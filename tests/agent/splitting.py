@@ -82,12 +82,12 @@ class QuietHeart:
 
 @functools.cache
 def guarded() -> tuple[QuietHeart, Any]:
-    """Keras with the guard and the gate installed, once a process."""
+    """Keras with the guard installed, once a process."""
     import keras
     import tensorflow
 
     from keepfit.agent.hooks import wrap
-    from keepfit.agent.keras import gate, guard
+    from keepfit.agent.keras import guard
     from keepfit.agent.tensorflow import phases
 
     heart = QuietHeart()
@@ -95,9 +95,20 @@ def guarded() -> tuple[QuietHeart, Any]:
     tracing = phases.import_module("tensorflow.python.eager.polymorphic_function.tracing_compilation")
     wrap(tracing, "_create_concrete_function", phases._tracing(heart), missing)
     made = guard.install("keras.src.", heart, missing)
+    assert not missing and tensorflow and keras
+    return heart, made
+
+
+@functools.cache
+def gated() -> tuple[QuietHeart, Any]:
+    """And the gate, from now on."""
+    from keepfit.agent.keras import gate
+
+    heart, made = guarded()
+    missing: list[str] = []
     made.gate = gate.install("keras.src.", missing)
     made.numbers = watching(heart, made)
-    assert not missing and tensorflow and keras
+    assert not missing
     return heart, made
 
 

@@ -183,7 +183,7 @@ class Poisoned:
     def __init__(self, case, rows=0, policy="float32", **compiled):
         import keras
 
-        self.heart, self.guard = splitting.guarded()
+        self.heart, self.guard = splitting.gated()
         self.heart.counsel = self.guard.counsel = splitting.Scripted()
         self.heart.counsel.rows = rows
         self.heart.counsel.limit = 1 << 40 if rows else 0
