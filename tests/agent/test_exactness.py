@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from . import cases, splitting
@@ -9,6 +11,7 @@ from .splitting import BATCH, Result, Trained
 
 pytestmark = pytest.mark.tensorflow
 
+LONG = bool(os.environ.get("KEEPFIT_TEST_LONG"))
 TOLERANCE = 1e-5
 AFTER_ADAM = 5e-5  # where Adam has divided a difference by the root of a small number, six times over
 PREDICTED = [
@@ -33,7 +36,7 @@ def assert_same(whole: Result, split: Result, what: str) -> None:
         assert difference <= allowed, f"{what}: {name}: {where} differs by {difference:.2g}"
 
 
-@pytest.mark.parametrize("case", cases.EXACT, ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", cases.EXACT if LONG else cases.SHORT, ids=lambda case: case.__name__)
 def test_split_equals_whole(case):
     """After two epochs of three steps, the last of them ragged; in 2, 3 and 7 parts, with one trace for all."""
     whole = Trained(case).fit()

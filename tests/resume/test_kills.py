@@ -42,7 +42,7 @@ def test_killed_equals_untouched(tmp_path, model, source):
     assert killing.result(tmp_path) == wanted
 
 
-@pytest.mark.parametrize("validation", ["tfdata", "pydataset"])
+@pytest.mark.parametrize("validation", ["tfdata"])
 def test_validation_goes_on_too(tmp_path, validation):
     """Killed after some validations, and again before the next: their shuffles go on as well."""
     kind = {"model": "dense", "source": validation, "validation": validation, "epochs": EPOCHS, "fits": 2}
@@ -103,7 +103,7 @@ def test_awkward_moments(tmp_path, deaths):
     assert killing.result(tmp_path) == wanted
 
 
-@pytest.mark.parametrize("source", ["arrays", "pydataset", "from_generator"])
+@pytest.mark.parametrize("source", ["arrays", "from_generator"])
 def test_unseeded_every_sample_once_an_epoch(tmp_path, source):
     kind = {"model": "census", "source": source, "epochs": EPOCHS, "seed": None}
     deaths = [["batch-end", 5], ["batch-end", 20]]

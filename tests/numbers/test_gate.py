@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from . import splitting
+from ..agent import splitting
 
 pytestmark = pytest.mark.tensorflow
 ROWS, BATCH = 40, 8
