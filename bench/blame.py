@@ -24,7 +24,7 @@ def main() -> None:
 
     class Root(layers.Layer):
         def call(self, x):
-            return keras.ops.sqrt(keras.ops.relu(x) * 0 + x * 0)
+            return keras.ops.sqrt(x * 0)
 
     def dense(extra):
         return keras.Sequential(
@@ -43,7 +43,7 @@ def main() -> None:
             if poison == "a feature":
                 x[77].flat[5] = np.nan
             heart.journal.events.clear()
-            model.fit(x, np.zeros((BATCH, 1)), batch_size=BATCH, verbose=0)
+            model.fit(x, np.ones((BATCH, 1)), batch_size=BATCH, verbose=0)
             began = time.perf_counter()
             made.numbers.look()
             took = time.perf_counter() - began

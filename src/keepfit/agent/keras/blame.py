@@ -129,6 +129,10 @@ class Untrained:
                 variable.assign(value)
 
 
+class Found(Exception):
+    """The rest of a replay would tell nothing more."""
+
+
 class Trail:
     """What a replay shows: called by TensorFlow after every operation, and by the gate instead of the optimizer."""
 
@@ -169,7 +173,7 @@ class Trail:
                     "rows": _bad_rows(output, self._rows),
                     "taken_in": any(not _is_finite(tensor) for tensor in inputs),
                 }
-                return
+                raise Found
 
 
 def _follow(trail, source, patches):
