@@ -131,7 +131,10 @@ class Gate:
                     _trace(step_func, data)
                 changed = watched.changed_by_steps(model) if watched.step == "train" else []
                 before = [variables.read(variable) for variable in changed]
-                result, flags = inner(data)
+                outcome = inner(data)
+                if outcome is None:  # its first trace ended in an error of the user's, which is to be met again
+                    outcome = step_func.python_function(tf().nest.map_structure(present, data))
+                result, flags = outcome
                 flags = _with_state(watched, flags, changed)
                 if changed:
                     result = _put_back(model, flags[0], list(zip(changed, before)), result)
