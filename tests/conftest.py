@@ -17,6 +17,7 @@ settings.load_profile("keepfit")
 
 # Started in the background, a shell has SIGINT ignored in us, and so would every victim have it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and under nohup a hang-up
 
 
 @cache

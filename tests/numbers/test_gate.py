@@ -388,3 +388,14 @@ def test_norms_of_the_last_steps_are_remembered():
     norm = float(tf.norm(tape.gradient(loss, model.trainable_variables)[0]))
     losses, norms = poisoned.guard.gate.watched(model).recent()
     assert losses == pytest.approx([float(loss)] * 3, rel=1e-5) and norms == pytest.approx([norm] * 3, rel=1e-5)
+
+
+def test_an_error_of_the_users_stays_the_users():
+    """Its first trace fails while the batch is being estimated; the next call must fail as plain Keras does."""
+    poisoned = Poisoned(nan_feature)
+    poisoned.heart.counsel.limit = 1 << 40
+    x, _ = table()
+    model = net()
+    model.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
+    with pytest.raises(ValueError, match=r"[Ss]hape"):
+        model.fit(x, np.ones((ROWS, 7)), batch_size=BATCH, verbose=0)
