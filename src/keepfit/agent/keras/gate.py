@@ -75,6 +75,7 @@ class Gate:
         self._clip = clip  # None, or a variable: the most that the norm of all gradients may be
         self._watched = weakref.WeakKeyDictionary()  # model -> {step: Watched}
         self._local = threading.local()
+        self.failed = lambda what, error: None  # told of what went wrong here, and of nothing else
         self.handed = lambda watched, batch: None  # told of every batch that is handed over
         self.passed_by = None  # a variable that counts updates of hand-written loops that were not applied
 
@@ -135,10 +136,13 @@ class Gate:
                 if outcome is None:  # its first trace ended in an error of the user's, which is to be met again
                     outcome = step_func.python_function(tf().nest.map_structure(present, data))
                 result, flags = outcome
-                flags = _with_state(watched, flags, changed)
-                if changed:
-                    result = _put_back(model, flags[0], list(zip(changed, before)), result)
-                watched.note(flags, data, self.handed)
+                try:
+                    flags = _with_state(watched, flags, changed)
+                    if changed:
+                        result = _put_back(model, flags[0], list(zip(changed, before)), result)
+                    watched.note(flags, data, self.handed)
+                except Exception as error:  # an unusual batch or result: it is trained on as it is
+                    self.failed("gate", error)
                 return result
 
             one_step.__wrapped__ = step_func

@@ -20,12 +20,15 @@ def install(source, heart, missing, guarding, kept, orders):
     health = Health(heart, made, guarding, source, clip, wanted)
 
     def handed(watched, batch):
-        if not batch.is_finite:
-            numbers.handed(watched, batch)
-        health.handed(watched, batch)
-        inputs.handed(watched, batch)
+        try:
+            if not batch.is_finite:
+                numbers.handed(watched, batch)
+            health.handed(watched, batch)
+            inputs.handed(watched, batch)
+        except Exception as error:  # called from within the step: that must not fail with us
+            heart.failed("handed", error)
 
-    made.handed = handed
+    made.handed, made.failed = handed, heart.failed
     heart.at_ease += [numbers.look, health.look, inputs.look]
     heart.at_end += [numbers.look, inputs.epoch_ends]
     heart.at_error.append(inputs.failed)
