@@ -277,7 +277,7 @@ ZOO: tuple[Victim, ...] = (
     Victim(
         "exception_in_fit",
         "exception_in_fit.py",
-        Expected("python_error", status=1, where={"line": 10, "phase": "train"}),
+        Expected("shape_mismatch", status=1, where={"line": 10, "phase": "train"}),
         needs=TF,
     ),
     Victim("exits_3", "exits_3.py", Expected("exit_nonzero", status=3)),

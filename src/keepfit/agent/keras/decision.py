@@ -1,12 +1,11 @@
 """One decision: does a step's batch run whole or in parts? What it takes to answer, and what is run from then on."""
 
-import gc
 import hashlib
 import time
 from importlib import import_module
 
 from ..peak import Peak, anonymous, give_back, keep_giving_back, stop_giving_back
-from ..tensorflow import device, liveness, parts
+from ..tensorflow import device, liveness, parts, tracing
 from ..tensorflow.parts import tf
 from . import examine, micro
 
@@ -20,6 +19,7 @@ class Decision:
         self._kinds = None
         self._examined = None
         self._warm = False
+        self._graphs = {}  # of the whole batch, by name, traced to be looked at
 
     def take(self):
         """The function to go on with."""
@@ -95,7 +95,8 @@ class Decision:
         """The graph of the whole batch, which will not be run: tens of MiB for a large model."""
         self._function = None
         setattr(self._model, f"{self._step}_function", None)
-        gc.collect()
+        tracing.dismantle(self._graphs.values())
+        self._graphs = {}
         give_back()
 
     def _can_split(self):
@@ -116,21 +117,21 @@ class Decision:
         guard, model = self._guard, self._model
         if model.run_eagerly:
             return None
-        guard.kinds, guard.heart.graphs = [], {}
+        guard.kinds = []
         try:
-            graph = self._held.trace(self._function)
+            with tracing.collected(guard.heart) as self._graphs:
+                graph = self._held.trace(self._function)
             if guard.kinds:  # empty where the graph had been traced before
                 guard.gradients[model] = dict(guard.kinds)
-            graphs = guard.heart.graphs
         finally:
-            guard.kinds = guard.heart.graphs = None
+            guard.kinds = None
         if graph is None:
             return None
         if self._step == "train":
             kinds = guard.gradients.get(model, {})
             self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
         rows = self._held.rows()
-        return liveness.estimate(graph, graphs, rows)
+        return liveness.estimate(graph, self._graphs, rows)
 
     def _split_function(self):
         guard, model, step = self._guard, self._model, self._step

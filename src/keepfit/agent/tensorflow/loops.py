@@ -9,7 +9,7 @@ import time
 from importlib import import_module
 
 from ..peak import Peak, anonymous, keep_giving_back
-from . import device, liveness, parts
+from . import device, liveness, parts, tracing
 from .accumulate import MICRO_BATCH
 from .keeping import keeping_of
 from .loop_state import LoopState
@@ -158,15 +158,12 @@ def _graph(heart, step, batch, options):
     """(graph, functions traced on the way) of a compiled step; None for an eager one."""
     if not hasattr(step, "get_concrete_function") or not heart.counsel.limit:
         return None
-    heart.graphs = {}
     try:
-        graph = step.get_concrete_function(*batch, **options).graph
-        return graph, heart.graphs
+        with tracing.collected(heart) as graphs:
+            return step.get_concrete_function(*batch, **options).graph, graphs
     except Exception as error:  # it will say so itself when it is called
         heart.failed("loops", error)
         return None
-    finally:
-        heart.graphs = None
 
 
 def steps(heart, batches, epochs, state=None):

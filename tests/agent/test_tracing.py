@@ -1,0 +1,40 @@
+"""A graph that was only looked at is let go, also where TensorFlow would keep it for as long as the process."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from .. import stage
+
+pytestmark = pytest.mark.skipif(bool(stage.why_no_tensorflow()), reason=str(stage.why_no_tensorflow()))
+
+
+def _traced():
+    """The graph of a step that makes variables (an optimizer's) while it is traced; its function is gone."""
+    import keras
+    import numpy as np
+
+    from keepfit.agent.keras.held import HeldBatches
+
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(3)])
+    model.compile("adam", "mse")
+    data = np.ones((8, 4), "float32"), np.ones((8, 3), "float32")
+    model.make_train_function()
+    return HeldBatches(iter([data]), 1, 8).trace(model.train_function)
+
+
+def _alive():
+    return sum(type(thing).__name__ == "Operation" for thing in gc.get_objects())
+
+
+def test_nothing_is_left_of_a_dismantled_graph():
+    from keepfit.agent.tensorflow import tracing
+
+    graph = _traced()
+    operations = len(graph.get_operations())
+    gc.collect()
+    before = _alive()
+    tracing.dismantle([graph])
+    assert _alive() <= before - operations // 2  # a tensor here and there has other friends
