@@ -396,6 +396,8 @@ def complaints(victim: Victim, outcome: stage.Outcome) -> list[str]:
     for name, value in expected.where.items():
         if verdict["where"][name] != value:
             wrong.append(f"where.{name} is {verdict['where'][name]!r}, expected {value!r}")
+    if (told := outcome.stderr.count("the record: keepfit why ")) > 1:
+        wrong.append(f"the verdict was told {told} times")
     if victim.quiet:
         wrong += [f"finding: {finding['message']}" for finding in outcome.events("finding")]
     wrong += [f"trouble: {event['what']}" for event in outcome.events("trouble")]

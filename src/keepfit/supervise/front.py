@@ -61,7 +61,7 @@ class Front:
         self._exit: Exit | None = None
         self._done = False
         self._abandoned = False
-        self.called_off = False
+        self._called_off = False
         self._status: int | None = None  # the one to give, where it is not the command's own
         self.again: dict[str, Any] | None = None  # the judge wants another attempt, with this changed
         self._signals = SignalQueue(_HEARD)
@@ -119,8 +119,8 @@ class Front:
             if self._stage.raw is not None:
                 self._stage.raw.leave()
         self._await_verdict()
-        if self.called_off:
-            self.again = None
+        if self._called_off and self.again is not None:
+            self.again, self._done = None, False  # the judge reckoned with another attempt, and said nothing
         if self.again is None:
             self._linger()
         else:
@@ -138,7 +138,7 @@ class Front:
 
     @property
     def judged(self) -> bool:
-        """Whether the judge lived to say its word."""
+        """Whether the judge has said its word on the end."""
         return self._done
 
     def _keyboard(self) -> Relay:
@@ -282,7 +282,7 @@ class Front:
 
     def _forward(self, arrived: Arrived) -> None:
         if arrived.number in ENDING or self._exit is not None:
-            self.called_off = True  # whoever asks keepfit to end does not want another attempt
+            self._called_off = True  # whoever asks keepfit to end does not want another attempt
         if self._exit is not None:
             return
         if self._journal is not None:

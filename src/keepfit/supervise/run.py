@@ -134,7 +134,7 @@ class Course:
         ours.close()
         if pulse is not None:
             pulse.close()
-        if not carrier.judged or carrier.called_off:  # the judge died, or reckoned with another attempt
+        if not carrier.judged and carrier.again is None:  # the judge died, or reckoned with another attempt
             with contextlib.suppress(Exception):
                 if text := self._verdict(run, options):
                     carrier.say(text)
