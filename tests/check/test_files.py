@@ -80,6 +80,14 @@ def test_an_archive_is_streamed(tmp_path, poisoned):
         assert "y: labels that never come: 2; rare: 1 (5), 3 (5); the most frequent comes 990 times" in found
     np.savez(tmp_path / "c.npz", x=poisoned, y=labels[:10])
     assert "KF321" in codes(tmp_path / "c.npz")
+    np.savez(tmp_path / "d.npz", x=np.asfortranarray(poisoned))
+    assert messages(tmp_path / "d.npz") == ["1 NaN and 1 Inf; the first in row 5, x[0]: inf"]
+
+
+def test_the_third_version_of_the_format(tmp_path):
+    with open(tmp_path / "x.npy", "wb") as file:
+        np.lib.format.write_array(file, np.array([1.0, np.nan]), version=(3, 0))
+    assert messages(tmp_path / "x.npy") == ["1 NaN; the first in row 1: nan"]
 
 
 def test_objects_are_never_unpickled(tmp_path):
@@ -188,6 +196,22 @@ def test_rows_of_a_table_are_whole_rows(tmp_path):
     one.write_text("a,b,c\n1,0,x\n2,1,y\n3,0,x\n")
     other.write_text("a,b,c\n4,0,x\n2,1,y\n6,1,\n")
     assert messages(one, other, duplicates=True) == [f"1 of 3 rows are in {one} too (row 1 is 1 there)"]
+
+
+def test_a_table_that_is_read_twice_has_its_rows_once(tmp_path):
+    rows = [f"{number},{number}" for number in range(200_000)]
+    rows[150_000] = "150000,many"  # far behind the block that the types were told from
+    (tmp_path / "x.csv").write_text("\n".join(["a,b", *rows]) + "\n")
+    found = messages(tmp_path / "x.csv", duplicates=True)
+    assert any("changes its type" in message for message in found)
+    assert not any("twice" in message or "rows are" in message for message in found), found
+
+
+def test_a_line_longer_than_a_block(tmp_path):
+    long = "x" * (3 << 20)
+    (tmp_path / "x.csv").write_text(f"a,b\n1,short\n2,{long}\n3,nan\n")
+    seen = check([str(tmp_path / "x.csv")]).seen
+    assert [each.rows for each in seen] == [3]
 
 
 @pytest.mark.parametrize(
@@ -469,6 +493,7 @@ def test_a_file_that_grows_while_it_is_read(tmp_path, table):
 
 
 def test_names_that_would_hijack_a_terminal_are_shown_not_obeyed(tmp_path):
-    path = save(tmp_path / "a\x1b[31m.npy", np.array([np.nan]))
+    path = save(tmp_path / "a\x1b[31m\nall is well.npy", np.array([np.nan]))
     shown = keepfit("check", path, status=1).stdout
     assert "\x1b" not in shown and "\\x1b" in shown
+    assert "\nall is well" not in shown

@@ -374,6 +374,20 @@ def test_a_loop_of_ones_own_keeps_its_weights(compiled):
     assert [report["count"] for report in poisoned.heart.journal.reports("numbers-loop")]
 
 
+@pytest.mark.parametrize("compiled", [{}, {"run_eagerly": True}], ids=["compiled", "eager"])
+def test_one_batch_at_a_time(compiled):
+    poisoned = Poisoned(nan_feature, **compiled)
+    model, x, y, _ = nan_feature()
+    model.compile("adam", logits(), **compiled)
+    for start in range(0, ROWS, BATCH):
+        model.train_on_batch(x[start : start + BATCH], y[start : start + BATCH])
+    poisoned.guard.numbers.look()
+    assert not poisoned.heart.failures, poisoned.heart.failures
+    assert all(np.isfinite(variable.numpy()).all() for variable in model.variables)
+    (report,) = poisoned.reports()
+    assert report["rows"] == [ROW]
+
+
 def test_norms_of_the_last_steps_are_remembered():
     import keras
     import tensorflow as tf

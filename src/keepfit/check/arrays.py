@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -15,15 +17,21 @@ from .summary import Seen, Unreadable
 CHUNK = 1 << 20  # bytes: what stays in the cache while it is looked at twice
 Block = tuple[int, Matrix]  # (first row, rows x width)
 
+# Version 3.0 differs from 2.0 in the encoding of field names alone, which nobody looks at here.
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,
+}
+
 
 def header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """(shape, Fortran order, type) of an array that begins here."""
     try:
         version = np.lib.format.read_magic(file)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
-        if read is None:
+        if version not in _HEADERS:
             raise Unreadable(f"version {version[0]}.{version[1]} of the format is not known")
-        shape, fortran, dtype = read(file)
+        shape, fortran, dtype = _HEADERS[version](file)
     except ValueError as error:
         raise Unreadable(f"no NumPy array ({str(error).splitlines()[0][:80]})") from None
     if any(d < 0 for d in shape):
@@ -62,7 +70,7 @@ def member_blocks(file: IO[bytes], size: int = CHUNK) -> tuple[tuple[int, ...], 
     width = int(np.prod(shape[1:])) if len(shape) > 1 else 1
     rows = shape[0] if shape else 1
     if fortran and len(shape) > 1:
-        raise Unreadable("an array in Fortran order cannot be streamed by rows")
+        return shape, dtype, blocks(_spilled(file, shape, dtype), size)
     step = max(1, size // max(1, width * dtype.itemsize))
 
     def stream() -> Iterator[Block]:
@@ -76,6 +84,16 @@ def member_blocks(file: IO[bytes], size: int = CHUNK) -> tuple[tuple[int, ...], 
             yield start, np.frombuffer(content, dtype).reshape(count, width)
 
     return shape, dtype, stream()
+
+
+def _spilled(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Matrix:
+    """An array in Fortran order has its rows scattered over all of it: on disk first, then mapped."""
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy, CHUNK)
+        needs = int(np.prod(shape)) * dtype.itemsize
+        if copy.tell() < needs:
+            raise Unreadable(f"truncated: {copy.tell()} bytes where its header promises {needs}")
+        return np.memmap(copy, dtype=dtype, mode="r", shape=shape, order="F") if needs else np.zeros(shape, dtype)
 
 
 def read_npy(

@@ -68,6 +68,13 @@ class Rows:
         if self._waiting > IN_MEMORY:
             self._spill()
 
+    def forget(self) -> None:
+        """The file is read once more from its start."""
+        self.count, self._held, self._waiting = 0, [], 0
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.truncate()
+
     def _spill(self) -> None:
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="keepfit-rows-")  # noqa: SIM115 (closed by `close`)

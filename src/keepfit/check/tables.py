@@ -18,9 +18,11 @@ from .rows import hashes_of, of_columns
 from .summary import Seen, Unreadable
 
 BLOCK = 1 << 20  # bytes of a CSV read at once
+LONGEST = 1 << 26  # bytes of a line, for which larger blocks are tried
 ROWS = 1 << 16  # of a Parquet file
 RAGGED = 5  # lines that are named
 _COLUMN = re.compile(r"In CSV column #(\d+)")
+_STRADDLES = re.compile("straddl", re.I)  # what Arrow says of a line that is longer than its block
 _EMPTY = re.compile("empty", re.I)
 
 MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None"]
@@ -54,35 +56,49 @@ def read_csv(path: str, seen: Seen, look: Look, advance: Advance) -> None:
         if b"\0" in file.read(1 << 16):
             raise Unreadable("no text: it holds zero bytes")
     as_text: dict[str, pa.DataType] = {}
+    block = BLOCK
+    hashed = getattr(look, "rows", None)
     while True:
         seen.columns.clear()
         seen.rows, seen.read = 0, False
-        drifted = _read_csv(path, seen, look, advance, as_text)
+        if hashed is not None:
+            hashed.forget()
+        try:
+            drifted = _read_csv(path, seen, look, advance, as_text, block)
+        except _LongLine:
+            block *= 8
+            continue
         if drifted is None:
             return
         as_text[drifted] = pa.string()
 
 
-def batches(path: str, as_text: dict[str, pa.DataType], ragged: list[tuple[int, int, int]]) -> Any:
+class _LongLine(Exception):
+    """A line does not fit into a block."""
+
+
+def batches(path: str, as_text: dict[str, pa.DataType], ragged: list[tuple[int, int, int]], block: int = BLOCK) -> Any:
     def wrong(row: Any) -> str:
         ragged.append((row.number or 0, row.expected_columns, row.actual_columns))
         return "skip"
 
     return pa.csv.open_csv(
         path,
-        read_options=pa.csv.ReadOptions(block_size=BLOCK, use_threads=False),
+        read_options=pa.csv.ReadOptions(block_size=block, use_threads=False),
         parse_options=pa.csv.ParseOptions(invalid_row_handler=wrong),
         # "nan" is a number that is none, not a missing value: Arrow would take it for one.
         convert_options=pa.csv.ConvertOptions(column_types=as_text, strings_can_be_null=False, null_values=MISSING),
     )
 
 
-def _read_csv(path: str, seen: Seen, look: Look, advance: Advance, as_text: dict[str, pa.DataType]) -> str | None:
+def _read_csv(
+    path: str, seen: Seen, look: Look, advance: Advance, as_text: dict[str, pa.DataType], block: int
+) -> str | None:
     """None at the end; else the name of a column that has to be read as text."""
     ragged: list[tuple[int, int, int]] = []
     start = 0
     try:
-        reader = batches(path, as_text, ragged)
+        reader = batches(path, as_text, ragged, block)
         _begin(seen, reader.schema)
         _doubt_header(seen, reader.schema.names)
         for field in reader.schema:
@@ -93,6 +109,8 @@ def _read_csv(path: str, seen: Seen, look: Look, advance: Advance, as_text: dict
             start += batch.num_rows
             advance(batch.nbytes)
     except pa.ArrowInvalid as error:
+        if _STRADDLES.search(str(error)) and block < LONGEST:
+            raise _LongLine from None
         match = _COLUMN.search(str(error))
         if match and seen.columns:
             name = seen.columns[int(match[1])].name

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ..check.run import Checked
 from ..check.summary import Seen
-from .style import Style, harmless
+from .style import Style, one_line
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 def render(found: Checked, colours: bool) -> str:
     style = Style(colours)
-    lines = [style(harmless(seen.path), "bold") + f"  {_about(seen)}" for seen in found.seen]
+    lines = [style(one_line(seen.path), "bold") + f"  {_about(seen)}" for seen in found.seen]
     for finding in found.findings:
         mark = style(finding.severity.rjust(9), _COLOURS[finding.severity])
-        said = harmless(f"{finding.file}: {finding.message}")
+        said = one_line(f"{finding.file}: {finding.message}")
         lines.append(f"{mark}  {said}  {style(finding.code, 'dim')}")
     errors = sum(finding.severity == "error" for finding in found.findings)
     others = len(found.findings) - errors

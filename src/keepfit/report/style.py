@@ -31,6 +31,11 @@ def harmless(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
+def one_line(text: str) -> str:
+    """The same, for what has one line to itself: a name with a line break in it does not make two."""
+    return harmless(text).replace("\n", "\\n")
+
+
 class Style:
     def __init__(self, colours: bool) -> None:
         self._colours = colours

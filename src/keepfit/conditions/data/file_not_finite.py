@@ -22,7 +22,8 @@ def preflight(report: Report) -> str | None:
     if not of_file(report, "nonfinite"):
         return None
     counts = [f"{report[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "Inf")) if report.get(key)]
-    return f"{' and '.join(counts)}; the first in row {report['row']}, {report['name']}: {report['value']}"
+    name = f", {report['name']}" if report["name"] else ""
+    return f"{' and '.join(counts)}; the first in row {report['row']}{name}: {report['value']}"
 
 
 CONDITION = Condition(
