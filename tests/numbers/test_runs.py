@@ -61,6 +61,13 @@ def test_a_label_is_named_before_the_operation_fails(tmp_path):
     assert (verdict["cause"], verdict["code"]) == ("bad_label", "KF301")
 
 
+@pytest.mark.parametrize(("kind", "where"), [("class", "first epoch"), ("class-of-arrays", "training data")])
+def test_a_class_that_never_comes(runs, kind, where):
+    outcome = stage.run(runs, stage.victim("poisoned_fit.py", kind))
+    told = [finding["message"] for finding in outcome.events("finding") if finding["code"] == "KF308"]
+    assert told == [f"1 of 3 classes have no sample in the {where} (1)"]
+
+
 @pytest.mark.parametrize(("kind", "code"), [("logits", "KF306"), ("dead", "KF213"), ("vanishing", "KF212")])
 def test_what_is_wrong_is_said(tmp_path, kind, code):
     outcome = run(tmp_path, kind)

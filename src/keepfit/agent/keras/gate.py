@@ -17,7 +17,7 @@ from .watched import Watched, present
 
 
 def install(source, missing, clip=None):
-    gate = Gate(clip)
+    gate = Gate(source, clip)
     trainer = import_module(source + "backend.tensorflow.trainer").TensorFlowTrainer
     wrap(trainer, "_make_function", gate.making, missing)
     wrap(trainer, "_autoconvert_optionals", gate.converting, missing)
@@ -71,7 +71,8 @@ class Seen:
 
 
 class Gate:
-    def __init__(self, clip=None):
+    def __init__(self, source, clip=None):
+        self._source = source
         self._clip = clip  # None, or a variable: the most that the norm of all gradients may be
         self._watched = weakref.WeakKeyDictionary()  # model -> {step: Watched}
         self._local = threading.local()
@@ -106,7 +107,7 @@ class Gate:
             if step is None or finite.several_replicas():
                 return original(model, step_function)
             steps = self._watched.setdefault(model, {})
-            watched = steps[step] = steps.get(step) or Watched(model, step)
+            watched = steps[step] = steps.get(step) or Watched(model, step, self._source)
             watched.begin_trace()
             self._local.making = watched
             try:

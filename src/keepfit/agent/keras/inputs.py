@@ -10,6 +10,7 @@ from importlib import import_module
 
 from ..tensorflow import damaged
 from ..tensorflow.parts import np
+from . import targets
 from .blame import named_leaves
 from .watched import FEW, data_of
 
@@ -38,6 +39,7 @@ class Inputs:
         self._trainings += 1
         self._normal, self._odd = [], {}
         watched.asked.assign(True)
+        watched.begin_counting(not getattr(owner.data_adapter, "_inputs", None))  # arrays are counted at once
         try:
             self._look_at_arrays(model, owner)
         except Exception as error:
@@ -59,7 +61,13 @@ class Inputs:
     def epoch_ends(self):
         """Whether the data ended before the epoch did."""
         owner, model = self._heart.train_source, self._watched.model() if self._watched is not None else None
-        if owner is None or model is None or not owner.steps_per_epoch or model.stop_training:
+        if owner is None or model is None:
+            return
+        if self._watched.is_counting():
+            if self._heart.first_step == 0:  # from its beginning, not from where a dead process was cut off
+                self._tell_classes(self._watched.classes.numpy(), "first epoch")
+            self._watched.counting.assign(False)
+        if not owner.steps_per_epoch or model.stop_training:
             return
         seen = self._heart.live_step + model.steps_per_execution
         if seen < owner.steps_per_epoch:
@@ -96,12 +104,20 @@ class Inputs:
                     self._report("nonfinite", name=name, rows=len(array), **found)
         labels = [array for _, leaf in named_leaves("y", y) if (array := _array(leaf)) is not None]
         if len(labels) == 1:
-            self._tell_targets(model, labels[0], whole=True)
+            facts = self._tell_targets(model, labels[0], whole=True)
+            classes = targets.classes_of(model, self._source)
+            if classes and facts is not None and facts["integer"]:
+                self._tell_classes(targets.counted(labels[0], classes).numpy(), "data")
 
     def _tell_targets(self, model, labels, whole):
-        facts = _targets(model, labels, self._source)
+        facts = targets.facts_of(model, labels, self._source)
         if facts is not None:
             self._report("targets", whole=whole, **facts)
+        return facts
+
+    def _tell_classes(self, counts, where):
+        absent = [int(number) for number in np().flatnonzero(counts == 0)]
+        self._report("classes", units=len(counts), absent=len(absent), missing=absent[:20], where=where)
 
     # --- batches ------------------------------------------------------------------------------------------
 
@@ -188,64 +204,3 @@ def _unlike(found, known):
     normal = _merged(known)
     spread = max(normal["spread"], 1e-12)
     return found["rank"] != normal["rank"] or not 0.2 < max(found["spread"], 1e-12) / spread < 5
-
-
-def _targets(model, labels, source):
-    """What labels and loss are, for a model of one output and one loss; None for any other."""
-    loss = model.loss
-    if isinstance(loss, (list, tuple, dict)) or loss is None:
-        return None
-    shape = _output_shape(model)
-    if shape is None:
-        return None
-    losses = import_module(source + "losses")
-    loss = losses.get(loss)
-    name = getattr(loss, "name", None) or getattr(loss, "__name__", type(loss).__name__)
-    options = getattr(loss, "_fn_kwargs", {})
-    wanted = options.get("ignore_class", getattr(loss, "ignore_class", None))
-    flat = labels.reshape(len(labels), -1) if len(labels) else labels.reshape(0, 1)
-    if not flat.size:
-        return None
-    kept = flat if wanted is None else np().where(flat == wanted, 0, flat)
-    worst = int(np().argmax(kept.max(axis=1))) if kept.min() >= 0 else int(np().argmin(kept.min(axis=1)))
-    whole = bool(labels.dtype.kind in "iub" or (flat[:4096] == np().floor(flat[:4096])).all())
-    facts = {
-        "loss": str(name), "logits": bool(options.get("from_logits", False)), "units": int(shape[-1]),
-        "activation": _ends_in(model), "low": float(kept.min()), "high": float(kept.max()), "integer": whole,
-        "shape": [int(d) for d in labels.shape[1:]], "rank": len(shape), "row": worst, "rows": len(labels),
-    }  # fmt: skip
-    last = flat[:4096]
-    one_hot = last.shape[1] > 1 and bool((last.sum(axis=1) == 1).all()) and bool(((last == 0) | (last == 1)).all())
-    facts["one_hot"] = one_hot
-    if whole and flat.shape[1] == 1 and kept.min() >= 0 and kept.max() < 100_000:
-        present = np().bincount(flat[:, 0].astype("int64").clip(0), minlength=facts["units"])
-        facts["missing"] = [int(c) for c in np().flatnonzero(present[: facts["units"]] == 0)][:20]
-        facts["absent"] = int((present[: facts["units"]] == 0).sum())
-    return facts
-
-
-def _output_shape(model):
-    """Of the only output; None where there are several, or where it is not known."""
-    try:
-        shape = model.output_shape
-    except AttributeError:  # built by its first batch: then the last layer tells how many outputs there are
-        layers = [
-            layer for layer in getattr(model, "layers", ()) if type(layer).__name__ not in ("Activation", "Softmax")
-        ]
-        units = getattr(layers[-1], "units", None) if layers else None
-        return (None, units) if units else None
-    whole = isinstance(shape, tuple) and shape and not isinstance(shape[0], (tuple, list)) and shape[-1] is not None
-    return shape if whole else None
-
-
-def _ends_in(model):
-    """The activation a model ends in: its name, `linear`, or None where it is not known."""
-    layers = getattr(model, "_output_layers", None) or getattr(model, "layers", None)
-    layer = layers[-1] if layers else None
-    if layer is None or not type(layer).__module__.startswith("keras."):
-        return None
-    if type(layer).__name__ == "Softmax":
-        return "softmax"
-    if hasattr(layer, "cell") or not hasattr(layer, "activation"):
-        return None
-    return getattr(layer.activation, "__name__", None)

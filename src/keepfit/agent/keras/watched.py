@@ -9,6 +9,7 @@ import weakref
 
 from ..tensorflow import snapshot, variables
 from ..tensorflow.parts import np, tf
+from . import targets
 
 FEW = 64  # rows of a batch that was asked for; of one that is not finite all are handed over
 RING = 512  # steps whose loss and gradient norm are remembered
@@ -17,17 +18,20 @@ Batch = collections.namedtuple("Batch", "number is_finite loss squares data")  #
 
 
 class Watched:
-    def __init__(self, model, step):
+    def __init__(self, model, step, source):
         self.model = weakref.ref(model)
+        self._source = source
         self.step = step
         self.names = []  # of the variables whose gradients are seen, in the order of `squares`
         self._trained = []
         self.is_traced = False
         self._tries = False
         self.scaled = False  # an optimizer scales the loss, and deals with overflows itself
+        self.classes = None  # a variable: how often each came in the first epoch
         with tf().init_scope(), tf().device("CPU:0"):
             self.count = tf().Variable(0, dtype=tf().int64, trainable=False, name="keepfit_steps")
             self.asked = tf().Variable(False, trainable=False, name="keepfit_asked")
+            self.counting = tf().Variable(False, trainable=False, name="keepfit_counting")
             self._ring = tf().Variable(np().zeros((RING, 2), "float32"), trainable=False, name="keepfit_ring")
 
     def changed_by_steps(self, model):
@@ -86,7 +90,28 @@ class Watched:
             if self.step == "train":
                 total = tf().reduce_sum(squares)
                 self._ring.scatter_nd_update([[(number - 1) % RING]], [tf().stack([loss, total])])
+                self._count_classes(members)
             tf().cond(ok, lambda: tf().cond(self.asked, a_few, lambda: False), lambda: hand_over(leaves))
+
+    def _count_classes(self, members):
+        """In the first epoch of data that is no array: which classes come at all."""
+        labels = members[1] if isinstance(members, tuple) and len(members) > 1 else None
+        classes = targets.classes_of(self.model(), self._source) if tf().is_tensor(labels) else 0
+        if not classes or not labels.dtype.is_integer:
+            return
+        if self.classes is None or int(self.classes.shape[0]) != classes:
+            with tf().init_scope():
+                self.classes = tf().Variable(np().zeros(classes, "int32"), trainable=False, name="keepfit_classes")
+        total = self.classes
+        tf().cond(self.counting, lambda: total.assign_add(targets.counted(labels, classes)) is None, lambda: False)
+
+    def begin_counting(self, wanted):
+        self.counting.assign(wanted)
+        if self.classes is not None:
+            self.classes.assign(tf().zeros_like(self.classes))
+
+    def is_counting(self):
+        return self.classes is not None and bool(self.counting.numpy())
 
     def begin_trials(self):
         """What is computed from now on is not part of the training."""

@@ -4,7 +4,7 @@
 The model has an output for a class that no label of the training data names. It learns that the class does not exist.
 
 ## How keepfit knows
-All labels of the arrays given to `fit` were counted.
+The labels were counted: all of them where `fit` was given arrays, those of the first epoch otherwise.
 
 ## What to do
 Nothing, if the class is meant to come later. Else look at how the data was split or filtered.
@@ -17,14 +17,14 @@ from ..catalogue import Condition, Report
 
 
 def watch(report: Report) -> str | None:
-    if report.get("what") != "targets" or report.get("kind") != "input" or not report.get("whole"):
+    if report.get("what") != "classes" or report.get("kind") != "input":
         return None
-    units, absent = int(report["units"]), int(report.get("absent") or 0)
-    sparse = str(report["loss"]).startswith("sparse_categorical")
-    if not sparse or units < 3 or not absent or float(report["high"]) >= units:
+    units, absent = int(report["units"]), int(report["absent"])
+    if units < 3 or not absent or absent == units:
         return None
     names = ", ".join(str(number) for number in list(report.get("missing") or [])[:5])
-    return f"{absent} of {units} classes have no sample in the training data ({names}{', …' if absent > 5 else ''})"
+    where = "training data" if report.get("where") == "data" else "first epoch"
+    return f"{absent} of {units} classes have no sample in the {where} ({names}{', …' if absent > 5 else ''})"
 
 
 CONDITION = Condition(
