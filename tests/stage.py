@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -246,6 +246,20 @@ def wait_for_output(process: subprocess.Popen[bytes], word: bytes, seconds: floa
 def finish(process: subprocess.Popen[bytes], runs: Path, seen: bytes = b"", seconds: float = 120.0) -> Outcome:
     out, err = process.communicate(timeout=seconds)
     return Outcome(process.returncode, (seen + out).decode(errors="replace"), err.decode(errors="replace"), runs)
+
+
+def beside(folder: Path, command: Sequence[str]) -> Callable[[], str]:
+    """A command without keepfit, begun while something else runs; called, it is waited for and says what it printed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    output, errors = folder / "stdout.txt", folder / "stderr.txt"
+    with open(output, "w") as out, open(errors, "w") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, env=clean_environment(folder / "no-runs"))
+
+    def wait() -> str:
+        assert process.wait(500) == 0, errors.read_text()[-3000:]
+        return output.read_text()
+
+    return wait
 
 
 def run(

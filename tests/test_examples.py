@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,16 +19,13 @@ def real_tensorflow(needs):
     needs("tensorflow")
 
 
-def plain(name: str) -> str:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
-        capture_output=True, text=True, env={**stage.clean_environment(Path("/nowhere"))}, check=True,
-    )  # fmt: skip
-    return done.stdout
+def plain(folder: Path, name: str, *words: str):
+    return stage.beside(folder, [sys.executable, str(EXAMPLES / name), *words])
 
 
-def test_s03_accumulation():
-    before, after = plain("s03_accumulation_before.py"), plain("s03_accumulation_after.py")
+def test_s03_accumulation(tmp_path):
+    both = [plain(tmp_path / when, f"s03_accumulation_{when}.py") for when in ("before", "after")]
+    before, after = (wait() for wait in both)
     assert before.splitlines()[0] != after.splitlines()[0]
     assert float(after.split()[-1]) < 1e-6
 
@@ -51,16 +47,13 @@ def test_s20_custom_loop(tmp_path, needs):
 @pytest.mark.cgroup
 def test_five_deaths(tmp_path, needs):
     needs("cgroup")
-    calm = subprocess.run(
-        [sys.executable, str(EXAMPLES / "five_deaths.py"), "--calm"], capture_output=True, text=True, check=True,
-        env=stage.clean_environment(tmp_path),
-    )  # fmt: skip
+    calm = plain(tmp_path / "calm", "five_deaths.py", "--calm")
     options = ["--memory", "1GiB", "--restarts", "5", "--hang-after", "5"]
     outcome = stage.run(
         tmp_path / "runs", [sys.executable, str(EXAMPLES / "five_deaths.py")], options, TMPDIR=str(tmp_path)
     )
     assert outcome.status == 0, outcome.stderr
-    assert outcome.stdout == calm.stdout
+    assert outcome.stdout == calm()
     causes = [attempt["cause"] for attempt in outcome.why()["attempts"]]
     assert causes == ["killed_unknown", "segfault", "hang", "terminated", "memory_budget", "finished"]
 
@@ -68,12 +61,9 @@ def test_five_deaths(tmp_path, needs):
 def test_one_bad_row(tmp_path):
     """It is named, and the training ends as it does without that row, but for the noise of one batch."""
     script = str(EXAMPLES / "one_bad_row.py")
-    outcome = stage.run(tmp_path, [sys.executable, script])
+    without = plain(tmp_path / "without", "one_bad_row.py", "--without")
+    outcome = stage.run(tmp_path / "runs", [sys.executable, script])
     assert outcome.status == 0, outcome.stderr
     assert "sample 81234: feature 3 of x is nan" in outcome.stderr
-    without = subprocess.run(
-        [sys.executable, script, "--without"], capture_output=True, text=True, check=True,
-        env=stage.clean_environment(tmp_path),
-    )  # fmt: skip
-    with_it, alone = (float(text.split()[-1]) for text in (outcome.stdout, without.stdout))
+    with_it, alone = (float(text.split()[-1]) for text in (outcome.stdout, without()))
     assert abs(with_it - alone) <= 0.02 and alone > 0.6

@@ -204,6 +204,11 @@ class Splitting:
     def parts(self) -> int:
         return -(-self.batch // max(1, self.rows))
 
+    @property
+    def forecast(self) -> int:
+        """The peak that was expected of it, in bytes; 0 where nothing was."""
+        return int(self.base + self.rows * self.slope) if self.slope else self.needs
+
 
 @dataclass(frozen=True)
 class ChildDeath:
@@ -374,6 +379,7 @@ class MemoryFacts:
     peak_bytes: int = 0
     last_bytes: int = 0
     gpu: tuple[Mapping[str, Any], ...] = ()
+    forecast_bytes: int = 0  # before the first step; 0: there was none
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class QuietHeart:
         self.graphs: dict[str, Any] | None = None
         self.failures: list[tuple[str, Exception]] = []
         self.phase = "train"
+        self.planner: Any = None
 
     def failed(self, what: str, error: Exception) -> None:
         self.failures.append((what, error))

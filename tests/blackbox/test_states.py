@@ -108,6 +108,17 @@ def test_two_stay_and_every_end(tmp_path):
     assert [g.number for g in vault.generations()] == [5, 6, 7]
 
 
+@pytest.mark.parametrize("jump", [-400 * 86400, 400 * 86400], ids=["back", "ahead"])
+def test_a_clock_that_jumps_changes_no_order(tmp_path, jump):
+    """States are counted, not dated: what is newest, and what is pruned, does not ask the clock."""
+    vault = Vault(tmp_path)
+    for number in range(1, 5):
+        made = generation(vault, number)
+        os.utime(made.path, (made.path.stat().st_mtime + jump * number,) * 2)
+        vault.prune()
+    assert [g.number for g in vault.generations()] == [3, 4] and newest(vault) == 4
+
+
 def test_no_room_is_said_before_anything_is_written(tmp_path):
     vault = Vault(tmp_path)
     with pytest.raises(OSError):

@@ -78,7 +78,9 @@ def test_the_verdict_document(runs):
     assert list(document["where"]) == [
         "attempt", "epoch", "step", "phase", "op", "layer", "file", "line", "pid", "process",
     ]  # fmt: skip
-    assert list(document["memory"]) == ["limit_bytes", "limit_source", "peak_bytes", "last_bytes", "gpu"]
+    assert list(document["memory"]) == [
+        "limit_bytes", "limit_source", "peak_bytes", "last_bytes", "gpu", "forecast_bytes",
+    ]  # fmt: skip
     assert set(document["evidence"][0]) == {"source", "says", "strength"}
     assert set(document["remedies"][0]) == {"title", "how", "saves_bytes", "automatic"}
     assert set(document["attempts"][0]) == {"n", "cause", "changed", "seconds", "last_step"}

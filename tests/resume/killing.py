@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,20 @@ def plan(folder: Path, **wanted: Any) -> str:
     return json.dumps({"marks": str(marks), "out": str(folder / "result.json"), **wanted})
 
 
-def undisturbed(folder: Path, **wanted: Any) -> dict[str, Any]:
+def beside(folder: Path, **wanted: Any) -> Callable[[], dict[str, Any]]:
+    """A training that nobody disturbs, begun while another one is killed; called, its result."""
     command = stage.victim("resumes.py", plan(folder, **{**wanted, "deaths": [], "pause": 0}))
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=stage.clean_environment(folder / "no-runs"), check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return result(folder)
+    wait = stage.beside(folder / "said", command)
+
+    def outcome() -> dict[str, Any]:
+        wait()
+        return result(folder)
+
+    return outcome
+
+
+def undisturbed(folder: Path, **wanted: Any) -> dict[str, Any]:
+    return beside(folder, **wanted)()
 
 
 def killed(folder: Path, options: tuple[str, ...] = (), **wanted: Any) -> stage.Outcome:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 
 import pytest
@@ -34,30 +33,30 @@ PAIRS = [("cnn", "generator"), ("transformer", "tfdata"), ("transformer", "pydat
 @pytest.mark.parametrize(("model", "source"), PAIRS)
 def test_killed_equals_untouched(tmp_path, model, source):
     kind = {"model": model, "source": source, "epochs": EPOCHS}
-    wanted = killing.undisturbed(tmp_path / "plain", **kind)
+    wanted = killing.beside(tmp_path / "plain", **kind)
     seed = sum(ord(letter) for letter in model + source)
     outcome = killing.killed(tmp_path, deaths=moments(seed), **kind)
     assert outcome.status == 0, outcome.stderr
     assert killing.deaths(outcome) == 3
-    assert killing.result(tmp_path) == wanted
+    assert killing.result(tmp_path) == wanted()
 
 
 @pytest.mark.parametrize("validation", ["tfdata"])
 def test_validation_goes_on_too(tmp_path, validation):
     """Killed after some validations, and again before the next: their shuffles go on as well."""
     kind = {"model": "dense", "source": validation, "validation": validation, "epochs": EPOCHS, "fits": 2}
-    wanted = killing.undisturbed(tmp_path / "plain", **kind)
+    wanted = killing.beside(tmp_path / "plain", **kind)
     deaths = [["batch-end", 2 * STEPS + 4], ["batch-end", 2 * STEPS + 7], ["batch-end", 6 * STEPS]]
     outcome = killing.killed(tmp_path, deaths=deaths, **kind)
     assert outcome.status == 0, outcome.stderr
     assert killing.deaths(outcome) == 3
-    assert killing.result(tmp_path) == wanted
+    assert killing.result(tmp_path) == wanted()
 
 
 def test_two_programs_of_one_run_are_not_taken_for_each_other(tmp_path):
     """The second one dies: in the next attempt the first is skipped through, and the second goes on, not the first."""
     kinds = [{"model": "dense", "source": "arrays", "epochs": EPOCHS, "seed": seed} for seed in (1, 2)]
-    wanted = [killing.undisturbed(tmp_path / f"plain{n}", **kind) for n, kind in enumerate(kinds)]
+    wanted = [killing.beside(tmp_path / f"plain{n}", **kind) for n, kind in enumerate(kinds)]
     plans = [killing.plan(tmp_path / str(n), **kind, deaths=[["batch-end", 30]] * n) for n, kind in enumerate(kinds)]
     script = 'for plan in "$@"; do "$0" "$SCRIPT" "$plan" || exit 1; done'
     command = ["sh", "-c", script, sys.executable, *plans]
@@ -70,7 +69,7 @@ def test_two_programs_of_one_run_are_not_taken_for_each_other(tmp_path):
         )
         second = stage.finish(again, tmp_path / "runs", seconds=300)
     assert second.status == 0, second.stderr
-    assert [killing.result(tmp_path / str(n)) for n in range(2)] == wanted
+    assert [killing.result(tmp_path / str(n)) for n in range(2)] == [each() for each in wanted]
     assert len([event for event in second.events("resumed") if event.get("skipped")]) == 1
 
 
@@ -79,11 +78,11 @@ def test_two_programs_of_one_run_are_not_taken_for_each_other(tmp_path):
 )
 def test_ways_to_run_a_step(tmp_path, compiled):
     kind = {"model": "transformer", "source": "tfdata", "epochs": EPOCHS, "compile": compiled}
-    wanted = killing.undisturbed(tmp_path / "plain", **kind)
+    wanted = killing.beside(tmp_path / "plain", **kind)
     outcome = killing.killed(tmp_path, deaths=[["batch-end", 2], ["batch-end", 8]], **kind)
     assert outcome.status == 0, outcome.stderr
     assert killing.deaths(outcome) == 2
-    assert killing.result(tmp_path) == wanted
+    assert killing.result(tmp_path) == wanted()
 
 
 @pytest.mark.parametrize(
@@ -96,11 +95,11 @@ def test_ways_to_run_a_step(tmp_path, compiled):
 )
 def test_awkward_moments(tmp_path, deaths):
     kind = {"model": "cnn", "source": "tfdata", "epochs": EPOCHS, "fits": 2}
-    wanted = killing.undisturbed(tmp_path / "plain", **kind)
+    wanted = killing.beside(tmp_path / "plain", **kind)
     outcome = killing.killed(tmp_path, deaths=deaths, **kind)
     assert outcome.status == 0, outcome.stderr
     assert killing.deaths(outcome) == len(deaths)
-    assert killing.result(tmp_path) == wanted
+    assert killing.result(tmp_path) == wanted()
 
 
 @pytest.mark.parametrize("source", ["arrays", "from_generator"])
@@ -115,11 +114,9 @@ def test_unseeded_every_sample_once_an_epoch(tmp_path, source):
 
 def test_a_train_step_with_two_optimizers_of_its_own(tmp_path):
     plain, kept = tmp_path / "plain.txt", tmp_path / "kept.txt"
-    subprocess.run(
-        stage.victim("two_optimizers.py", str(plain)), check=True, capture_output=True,
-        env=stage.clean_environment(tmp_path),
-    )  # fmt: skip
+    undisturbed = stage.beside(tmp_path / "said", stage.victim("two_optimizers.py", str(plain)))
     outcome = stage.run(tmp_path / "runs", stage.victim("two_optimizers.py", str(kept), str(tmp_path / "mark")))
     assert outcome.status == 0, outcome.stderr
     assert len(outcome.events("resumed")) == 1, outcome.events("report")
+    undisturbed()
     assert kept.read_text() == plain.read_text()

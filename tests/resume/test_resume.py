@@ -260,6 +260,7 @@ def test_export_is_an_ordinary_keras_file(tmp_path, stopped):
 def test_memory_that_leaks_is_given_back_before_the_line(tmp_path):
     """A planned restart: at a saved state, before the danger line, with the micro-batch it had."""
     wanted = {"model": "dense", "source": "arrays", "epochs": 10}
+    undisturbed = killing.beside(tmp_path / "plain", **wanted)
     outcome = killing.killed(tmp_path / "leaking", ("--memory", "640MiB"), **wanted, leak=4, pause=0.1)
     assert outcome.status == 0, outcome.stderr
     dangers = outcome.events("danger")
@@ -268,7 +269,7 @@ def test_memory_that_leaks_is_given_back_before_the_line(tmp_path):
     verdict = outcome.why()
     assert [attempt["cause"] for attempt in verdict["attempts"]] == ["memory_budget"] * len(dangers) + ["finished"]
     assert all(attempt["changed"].startswith("resumed at") for attempt in verdict["attempts"][1:])
-    assert killing.result(tmp_path / "leaking") == killing.undisturbed(tmp_path / "plain", **wanted)
+    assert killing.result(tmp_path / "leaking") == undisturbed()
 
 
 def test_a_position_that_tensorflow_refuses_costs_the_order_and_not_the_training(tmp_path):

@@ -6,7 +6,7 @@ import os
 import sys
 
 from ..blackbox.journal import JournalWriter
-from . import identity, lifeline, wake
+from . import identity, lifeline, wake, written
 from .entropy import Entropy
 
 # Command lines of interpreters that Python's own machinery starts: they are left alone.
@@ -28,6 +28,8 @@ def start(record: str) -> None:
         command_line = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
     if is_worker(command_line):
         return
+    if os.environ.get("KEEPFIT_PLAN"):
+        written.watch()
     journal = JournalWriter(os.path.join(record, "journal.jsonl"))
     armed = lifeline.arm(record, journal)
     wake.listen(journal, os.environ.get("KEEPFIT_PULSE", ""), _entropy(record, command_line))

@@ -95,6 +95,7 @@ class Heart:
         self.at_error: list[Callable[[BaseException], None]] = []  # told what ended it
         self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
         self.journal: JournalWriter | None = None
+        self.planner: Any = None  # where the training is only planned
         self.entropy: Any = None  # the beginnings of the run's random generators, where they are kept
         self.keeping: Any = None  # of states, where they are kept
         self.source: Any = None  # what the last loop of Keras' draws its batches from

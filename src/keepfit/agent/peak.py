@@ -41,6 +41,15 @@ def anonymous() -> int:
     return fields.get("RssAnon", 0) + fields.get("RssShmem", 0)
 
 
+def files() -> int:
+    """Pages of files in memory: program code, above all. They are given back under pressure."""
+    return _status().get("RssFile", 0)
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 _M_MMAP_THRESHOLD = -3
 _MAPPED_FROM = 128 << 10  # bytes; glibc's own value at the start
 

@@ -19,6 +19,7 @@ VERBS = {
     "why": "why a run died (the latest, unless one is named)",
     "runs": "list recorded runs",
     "checkpoints": "list and verify a run's saved states",
+    "plan": "what a training will need, before it is run",
     "check": "look through data files before they are trained on",
     "replay": "open the batch of a step that was not finite again",
     "export": "the newest good state as an ordinary Keras file",

@@ -130,8 +130,15 @@ def _memory(attempt: Attempt) -> MemoryFacts:
         limit_source=limit.source if limit else "unknown",
         peak_bytes=attempt.peak,
         last_bytes=last.use if last else 0,
+        forecast_bytes=_forecast(attempt),
         gpu=attempt.gpus,
     )
+
+
+def _forecast(attempt: Attempt) -> int:
+    """Of the last decision on a training step."""
+    decided = [each for each in attempt.splittings if each.step == "train" and not each.trial]
+    return decided[-1].forecast if decided else 0
 
 
 _ISOLATED = "the agent: the interpreter was started with -I, -E or -S, which keep it out"

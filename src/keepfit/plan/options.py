@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from ..facts import Remedy, Splitting
+from .forecast import Facts, forecast, line
+from .micro_batch import Room, Trial, choose
+
+RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more forward pass
+BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 
 
 def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
@@ -45,3 +54,99 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
         ),
     ]
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to need less, with its price."""
+
+    name: str
+    value: Any
+    peak: int  # bytes that are predicted with it
+    slowdown: float | None  # time of a step, as a multiple; None: not known
+    exact: bool  # whether the results stay those of the batch as it is
+    how: str
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "value": self.value,
+            "predicted_peak_bytes": self.peak,
+            "slowdown": self.slowdown,
+            "exact": self.exact,
+            "how": self.how,
+        }
+
+
+def priced(facts: Facts, trials: Sequence[Trial], limit: int) -> list[Option]:
+    """What would bring the training below the limit, or closer to it; the cheapest first."""
+    point = forecast(facts, trials, facts.rows)
+    found = [*_micro_batches(facts, trials, limit), *_lighter(facts, point.peak), *_pipeline(facts, point.peak)]
+    found.sort(key=lambda option: (not option.exact, option.slowdown or 1.0, option.peak))
+    return [option for option in found if option.peak < point.peak]
+
+
+def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterator[Option]:
+    known = line(facts, trials)
+    if known is None or facts.rows < 2:
+        return
+    summed = facts.model["trainable"]  # the sum of the parts' gradients is held beside those of a part
+    room = Room(max(1, limit - summed - facts.later), 0)
+    rows = choose(room, facts.rows, known)
+    if rows == facts.rows:
+        rows = -(-facts.rows // 2)
+    peak = facts.files + known.peak(rows) + summed + facts.later
+    how = "keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget"
+    yield Option("micro_batch", rows, peak, _slowdown(trials, rows), True, how)
+
+
+def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
+    """Time for a row in parts of so many rows, beside that of the largest that was measured."""
+    timed = [trial for trial in trials if trial.seconds]
+    if len(timed) < 2:
+        return None
+    small, large = timed[0], timed[-1]
+    # Time = fixed + rows x each, through both.
+    each = max(1e-12, (large.seconds - small.seconds) / (large.rows - small.rows))
+    fixed = max(0.0, large.seconds - each * large.rows)
+    return round((fixed / rows + each) / (fixed / large.rows + each), 2)
+
+
+def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
+    model = facts.model
+    trainable, state = model["trainable"], model["optimizer"]
+    activations = max(0, facts.alive(facts.rows) - trainable)
+    if state > trainable:
+        yield Option("optimizer", "Lion", peak - (state - trainable), 1.0, False, "keras.optimizers.Lion(…)")
+        yield Option("optimizer", "Adafactor", peak - int(0.98 * state), 1.1, False, "keras.optimizers.Adafactor(…)")
+    if state > trainable // 8:
+        yield Option("optimizer", "SGD", peak - state, 1.0, False, "keras.optimizers.SGD(…)")
+    if "mixed" not in str(facts.told.get("dtype")) and activations:
+        how = 'keras.mixed_precision.set_global_policy("mixed_bfloat16"); float16 is slow on a CPU'
+        yield Option("mixed_precision", "mixed_bfloat16", peak - activations // 2, None, False, how)
+    blocks = max((int(layer["activation_bytes"]) for layer in facts.layers), default=0)
+    kept = max(blocks, 2 * activations // BLOCKS)
+    if activations > kept and len(facts.layers) > BLOCKS:
+        how = f"keras.RematScope over {BLOCKS} blocks of several layers each; a single layer saves nothing"
+        yield Option("recompute", BLOCKS, peak - (activations - kept), RECOMPUTED, True, how)
+    if trainable:
+        how = "layer.trainable = False for the first half of the weights"
+        yield Option("freeze", 0.5, peak - (trainable + state) // 2, 0.8, False, how)
+        yield Option("lora", 8, peak - int(0.95 * (trainable + state)), 1.0, False, "layer.enable_lora(rank=8)")
+        saved = 3 * (model["weights"] + trainable + state) // 4 + activations // 2
+        how = "the same architecture at half the width, by itself or as a student of the large one"
+        yield Option("smaller_model", 0.5, peak - saved, 0.4, False, how)
+
+
+def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:
+    if facts.preloaded > peak // 20:
+        how = "read it from files while it trains: tf.data.TFRecordDataset, image_dataset_from_directory, np.memmap"
+        yield Option("streaming", None, peak - facts.preloaded, None, True, how)
+    for stage in facts.pipeline:
+        size, elements = int(stage["bytes"]), int(stage["elements"])
+        if stage["stage"] == "shuffle" and size > peak // 20:
+            smaller = max(1, elements // 4)
+            saved = 2 * size * (elements - smaller) // max(1, elements)
+            yield Option("shuffle_buffer", smaller, peak - saved, 1.0, False, f".shuffle({smaller})")
+        if stage["stage"] == "cache" and size > peak // 20:
+            yield Option("cache_on_disk", None, peak - size, None, True, '.cache("a file")')

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections import Counter
 
+from ..conditions.reading import size
 from ..facts import Verdict
 from .style import Style, harmless
 
@@ -23,6 +24,7 @@ def render(verdict: Verdict, colours: bool = False, width: int = WIDTH) -> str:
     above = _row("where", _where(verdict), style, width, 1)
     if verdict.code_line:
         above += _row("", "> " + harmless(verdict.code_line), style, width, 1)
+    above += _row("memory", _memory(verdict), style, width, 1)
     below = _story(verdict, style, width)
     if verdict.because:
         below += _row("because", ", ".join(word.replace("_", " ") for word in verdict.because), style, width, 1)
@@ -78,6 +80,14 @@ def _where(verdict: Verdict) -> str:
     if not words and where.pid:
         words.append(f"pid {where.pid}")
     return ", ".join(words)
+
+
+def _memory(verdict: Verdict) -> str:
+    """Forecast against fact, where there was a forecast."""
+    known = verdict.memory
+    if not known.forecast_bytes or not known.peak_bytes:
+        return ""
+    return f"forecast {size(known.forecast_bytes)}, peak {size(known.peak_bytes)}, limit {size(known.limit_bytes)}"
 
 
 def _story(verdict: Verdict, style: Style, width: int) -> list[str]:

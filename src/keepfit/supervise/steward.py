@@ -191,7 +191,8 @@ class Steward:
     def _whole(self, case: Case, how: str) -> dict[str, Any]:
         case.facts = replace(case.facts, rows=case.facts.batch, how=how)
         if how == "comfortable" and case.estimate is not None:
-            case.facts = replace(case.facts, base=case.facts.in_use + case.estimate.one)
+            one, whole = (case.facts.in_use + size for size in (case.estimate.one, case.estimate.whole))
+            case.facts = replace(case.facts, base=one, needs=whole)
         self._write(case.facts)
         return {"do": "whole"}
 

@@ -35,7 +35,7 @@ class Decision:
             key=fingerprint(model, step, self._held, guard.source),
             estimate=estimate,
             in_use=anonymous(),
-            model=self._sizes(),
+            model=sizes_of(self._model),
             resumed=guard.resumed.get(model) if step == "train" else None,
         )
         function = None
@@ -66,7 +66,7 @@ class Decision:
         (a single one at first) are summed first and applied last, so that it can be tried again.
         """
         guard, model, step = self._guard, self._model, self._step
-        facts = {"key": "", "in_use": anonymous(), "model": self._sizes(), "device": "gpu"}
+        facts = {"key": "", "in_use": anonymous(), "model": sizes_of(self._model), "device": "gpu"}
         guard.counsel.ask("batch", step=step, rows=self._held.rows(), **facts)
         if step != "train" or model.jit_compile or model.run_eagerly:
             return self._function
@@ -164,15 +164,6 @@ class Decision:
         finally:
             split.trial.assign(False)
 
-    def _sizes(self):
-        model = self._model
-        optimizer = getattr(model, "optimizer", None)
-        return {
-            "weights": sum(_bytes(v) for v in model.weights),
-            "trainable": sum(_bytes(v) for v in model.trainable_weights),
-            "optimizer": sum(_bytes(v) for v in getattr(optimizer, "variables", ())),
-        }
-
 
 class Unchanged:
     """Whatever is run inside leaves the model's small state as it was: metrics, seeds, what layers keep."""
@@ -189,6 +180,16 @@ class Unchanged:
     def __exit__(self, *_):
         for variable, value in zip(self._variables, self._values):
             variable.assign(value)
+
+
+def sizes_of(model):
+    """Bytes of the model's own: all weights, those that are trained, what the optimizer keeps."""
+    optimizer = getattr(model, "optimizer", None)
+    return {
+        "weights": sum(_bytes(v) for v in model.weights),
+        "trainable": sum(_bytes(v) for v in model.trainable_weights),
+        "optimizer": sum(_bytes(v) for v in getattr(optimizer, "variables", ())),
+    }
 
 
 def _bytes(variable):

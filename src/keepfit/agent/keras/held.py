@@ -48,6 +48,18 @@ class HeldBatches:
         """The held batches, to be computed with and held on to."""
         return self._replayed() if self._is_tf else iter(self._taken())
 
+    def sized(self, rows, times):
+        """Batches of so many rows, made of those of the first one: enough for `times` executions."""
+        first = self.first()
+        places = tf().range(rows) % parts.rows_of(first)
+        batch = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), first)
+        if not self._is_tf:
+            return iter([batch] * self.count * times)
+        spec = self._iterator.element_spec
+        if rows != self.rows():
+            spec = tf().nest.map_structure(_of_any_rows, spec)
+        return self._iterating([batch] * self.count * times, spec)
+
     def listed(self):
         """The batches themselves; where there are none, as the iterator ended."""
         try:
@@ -85,14 +97,15 @@ class HeldBatches:
 
     def _replayed(self):
         """A tf.data iterator over the held batches, of the same type as the one they came from."""
-        spec = self._iterator.element_spec
+        return self._iterating(self._taken(), self._iterator.element_spec)
 
+    def _iterating(self, batches, spec):
         def relaxed(*element):
             element = element[0] if len(element) == 1 and not isinstance(spec, tuple) else element
             return tf().nest.map_structure(_as_specified, element, spec)
 
         relaxed = tf().autograph.experimental.do_not_convert(relaxed)
-        datasets = [tf().data.Dataset.from_tensors(batch).map(relaxed) for batch in self._taken()]
+        datasets = [tf().data.Dataset.from_tensors(batch).map(relaxed) for batch in batches]
         joined = datasets[0]
         for dataset in datasets[1:]:
             joined = joined.concatenate(dataset)
@@ -130,6 +143,13 @@ class HeldList:
 
 def _shape(leaf):
     return None if leaf is None else (tuple(leaf.shape[1:]), str(leaf.dtype))
+
+
+def _of_any_rows(spec):
+    """The same, of a batch whose number of rows is not fixed."""
+    if isinstance(spec, tf().TensorSpec) and spec.shape.rank:
+        return tf().TensorSpec([None, *spec.shape[1:]], spec.dtype)
+    return spec
 
 
 def _as_specified(leaf, spec):

@@ -4,8 +4,8 @@ Shuffles hide the position; the bits do not. Where no array holds the row as it 
 files), there is no index, and the position in the epoch is what can be told.
 """
 
+from ..tensorflow.buffers import stages
 from ..tensorflow.parts import np, tf
-from ..tensorflow.position import stages
 
 PROBES = 8  # entries of a row that are compared before the whole of it is
 MOST = 4  # equal rows that are told

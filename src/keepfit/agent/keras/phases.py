@@ -14,7 +14,7 @@ from importlib import import_module
 from ..heart import LOOK_EVERY  # reading the loss of every tiny step would cost more than the step's own store
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import guard, keeper, replay, watch
+from . import guard, keeper, planning, replay, watch
 
 
 def install(keras, heart):
@@ -51,6 +51,8 @@ def install(keras, heart):
         if kept is not None:
             kept.guard = guarding
         _numbers(source, heart, missing, guarding, kept)
+        if planning.orders() is not None:
+            heart.planner = planning.Planner(source, heart)
         if os.environ.get("KEEPFIT_REPLAY"):
             replay.install(source, missing, guarding, _trainers(trainer, keras))
     return missing
@@ -214,11 +216,18 @@ def _applying(heart):
             loop = heart.loop
             if loop is not None and not heart.in_fit and _eager():
                 loop.applied()
+            if heart.planner is not None and not heart.in_fit:
+                heart.planner.applying(self, _trained(self, *args, **kwargs), _eager())
             return original(self, *args, **kwargs)
 
         return apply
 
     return around
+
+
+def _trained(optimizer, grads, trainable_variables=None):
+    """What an `apply` changes."""
+    return trainable_variables if trainable_variables is not None else optimizer._trainable_variables
 
 
 def _eager():

@@ -4,8 +4,8 @@ import time
 from importlib import import_module
 
 from ..hooks import wrap
+from .buffers import stages
 from .parts import tf
-from .position import stages
 
 SECONDS = 20.0  # to look for the file that ended a training
 

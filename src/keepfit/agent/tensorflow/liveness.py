@@ -6,6 +6,9 @@ up or keeps. So this is a first estimate, good to a factor of two; what is decid
 measured.
 """
 
+import collections
+import itertools
+
 from .parts import tf
 
 # The output is the input's own buffer.
@@ -30,76 +33,119 @@ def peak_bytes(graph, graphs, batch, rows):
     return _Count(graphs, batch, rows).graph(graph)
 
 
+def at_peak(graph, graphs, batch, rows):
+    """[(name of an operation, bytes of what it made)] of all that is alive at the peak, calls looked into."""
+    return list(_Count(graphs, batch, rows).alive(graph))
+
+
+class _Buffer:
+    """Memory that one or more tensors lie in, until its last reader has run."""
+
+    def __init__(self, maker, size):
+        self.maker = maker
+        self.size = size
+        self.readers = 0
+
+
 class _Count:
     def __init__(self, graphs, batch, rows):
         self._graphs = graphs
         self._batch = batch
         self._rows = rows
-        self._known = {}  # peaks of graphs already walked
+        self._known = {}  # graphs already walked -> (peak, number of the operation it comes at)
 
     def graph(self, graph):
+        return self._found(graph)[0]
+
+    def _found(self, graph):
         if id(graph) not in self._known:
-            self._known[id(graph)] = 0  # a function that calls itself is counted once
-            self._known[id(graph)] = self._walk(graph)
+            self._known[id(graph)] = 0, 0  # a function that calls itself is counted once
+            peak = most = 0
+            for number, (_, live, inside, _) in enumerate(self._walk(graph)):
+                if live + inside > peak:
+                    peak, most = live + inside, number
+            self._known[id(graph)] = peak, most
         return self._known[id(graph)]
 
+    def alive(self, graph):
+        most = self._found(graph)[1]
+        operation, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
+        yield from ((buffer.maker, buffer.size) for buffer in owned if buffer.size)
+        if operation is None:
+            return
+        inner, kept = self._callees(operation)
+        if kept:
+            yield operation.name, kept
+        if inner:
+            yield from self.alive(max(inner, key=self.graph))
+
     def _walk(self, graph):
+        """Operation by operation: (it, bytes alive while it runs, bytes inside it, all buffers that are alive)."""
         operations = graph.get_operations()
-        readers = {}
-        for tensor in [*(t for op in operations for t in op.inputs), *graph.outputs]:
-            readers[id(tensor)] = readers.get(id(tensor), 0) + 1
-        owned = {}  # id of a live tensor -> bytes
-        live = peak = 0
+        readers = collections.Counter(id(tensor) for operation in operations for tensor in operation.inputs)
+        readers.update(id(tensor) for tensor in graph.outputs)
+        buffers = {}  # id of a tensor -> the buffer it lies in
+        alive = {}  # id of a buffer -> buffer
+        live = 0
         for operation in operations:
-            inside = self._inside(operation)
-            inputs = {id(tensor) for tensor in operation.inputs}
-            for tensor in operation.inputs:
-                readers[id(tensor)] -= 1
-            dead = {key: owned[key] for key in inputs if key in owned and not readers[key]}
-            made = {}
-            for tensor in operation.outputs:
-                size = self.bytes_of(tensor)
+            inputs = [buffers[id(tensor)] for tensor in operation.inputs if id(tensor) in buffers]
+            for buffer in inputs:
+                buffer.readers -= 1
+            made = []
+            for place, tensor in enumerate(operation.outputs):
+                size, buffer = self.bytes_of(tensor), None
                 if operation.type in _ALIASES:
+                    source = operation.inputs[min(place, len(operation.inputs) - 1)] if len(operation.inputs) else None
+                    buffer = buffers.get(id(source))
+                    if buffer is None:
+                        continue  # a variable, a constant, an argument: no memory of this step's
                     # The same buffer under another shape, which may tell more of its size than the first did.
-                    key = next(iter(dead), None)
-                    taken = dead.pop(key) if key is not None else 0
-                    owned.pop(key, None)
-                    live -= taken
-                    size = max(size, taken) if taken else 0
-                elif operation.type in _IN_PLACE and size in dead.values():
-                    key = next(key for key, value in dead.items() if value == size)
-                    live -= dead.pop(key)
-                    owned.pop(key, None)
-                made[id(tensor)] = size
-            live += sum(made.values())
-            peak = max(peak, live + inside)
-            for key in dead:
-                live -= owned.pop(key, 0)
-            for key, size in made.items():
-                if readers.get(key):
-                    owned[key] = size
-                else:
-                    live -= size
-        return peak
+                    live += max(0, size - buffer.size)
+                    buffer.size = max(size, buffer.size)
+                elif operation.type in _IN_PLACE:
+                    buffer = next((b for b in inputs if b.size == size and not b.readers and id(b) in alive), None)
+                if buffer is None:
+                    buffer = _Buffer(operation.name, size)
+                    alive[id(buffer)] = buffer
+                    live += size
+                elif operation.type in _IN_PLACE:
+                    buffer.maker = operation.name
+                buffer.readers += readers[id(tensor)]
+                buffers[id(tensor)] = buffer
+                made.append(buffer)
+            yield operation, live, self._inside(operation), alive.values()
+            for buffer in (*inputs, *made):
+                if not buffer.readers and alive.pop(id(buffer), None) is not None:
+                    live -= buffer.size
 
     def _inside(self, operation):
         """What an operation that calls a function needs within it."""
+        inner, kept = self._callees(operation)
+        return kept + max(map(self.graph, inner), default=0)
+
+    def _callees(self, operation):
+        """(graphs that an operation runs, one or the other; bytes that they leave behind while it runs)."""
         kind = operation.type
         if "PartitionedCall" in kind:
-            return self._function(_attribute(operation, "f"))
+            return self._named(operation, "f"), 0
         if kind in ("While", "StatelessWhile"):
             body = getattr(operation, "_body_graph", None)
             if body is None:
-                return self._function(_attribute(operation, "body"))
-            return self.graph(body) + self._pushed(operation, body)
+                return self._named(operation, "body"), 0
+            return [body], self._pushed(operation, body)
         if kind in ("If", "StatelessIf"):
             branches = [getattr(operation, name, None) for name in ("_true_graph", "_false_graph")]
-            return max((self.graph(branch) for branch in branches if branch is not None), default=0)
-        return 0
+            return [branch for branch in branches if branch is not None], 0
+        return [], 0
 
-    def _function(self, name):
+    def _named(self, operation, attribute):
+        """The graph of a function that an operation names."""
+        name = _attribute(operation, attribute)
         graph = self._graphs.get(name)
-        return 0 if graph is None else self.graph(graph)
+        if graph is None and name is not None:
+            known = operation.graph._get_function(name)
+            graph = getattr(known, "graph", None)
+        return [] if graph is None else [graph]
 
     def _pushed(self, loop, body):
         """What a loop keeps of every turn for the way back: as many turns as its lists have room for."""

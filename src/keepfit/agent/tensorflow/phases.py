@@ -12,7 +12,7 @@ import weakref
 from importlib import import_module
 
 from ..hooks import wrap
-from . import damaged, pipeline, seeds, source
+from . import damaged, pipeline, seeds, source, tracing
 
 
 def install(tensorflow, heart):
@@ -45,6 +45,11 @@ def _tracing(heart):
                 return kept(original(*args, **kwargs))
             before = heart.enter("trace")
             began = time.monotonic()
+            if heart.planner is not None and not heart.in_fit:
+                with tracing.collected(heart) as graphs:
+                    function = kept(original(*args, **kwargs))
+                heart.planner.traced(function.graph, graphs)
+                return function
             try:
                 return kept(original(*args, **kwargs))
             finally:
@@ -159,6 +164,8 @@ class HandWrittenLoop:
         if not self._is_training(key):
             heart.enter("validation")
             return
+        if heart.planner is not None:
+            heart.planner.second_step()
         if taken == 0:
             self._epoch += 1
             self._training = self._datasets[key]

@@ -6,6 +6,7 @@ A saved iterator holds buffers, shuffles and the seeds of epochs to come. Python
 
 from operator import attrgetter
 
+from . import buffers
 from .parts import tf
 
 JUMP, REPLAY = "jump", "replay"
@@ -13,8 +14,6 @@ _library = attrgetter("library")  # of a graph: the functions that its operation
 _IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
 _NAME = "iterator"
 # Operations whose state is not part of the iterator's: Python, and generators that the script holds.
-AHEAD = 2  # elements that are fetched ahead where TensorFlow chooses
-UNTOLD = 256  # entries assumed along an axis whose length the pipeline does not tell
 _OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
 
 
@@ -29,7 +28,7 @@ class Saver:
         """`ordered_once`: the order is drawn when an epoch begins, and the iterator holds it."""
         self.how = JUMP if ordered_once or is_self_contained(dataset) else REPLAY
         self._must_jump = ordered_once
-        self.bytes = held(dataset) if self.how == JUMP else 0
+        self.bytes = buffers.kept(dataset) if self.how == JUMP else 0
 
     def take(self, iterator, room=None):
         """The iterator's state as a tensor, or None where the batches have to be drawn again.
@@ -67,52 +66,9 @@ def is_self_contained(dataset):
     return True
 
 
-def held(dataset):
-    """Bytes in the buffers of a pipeline, when they are full: shuffles, caches in memory, what is fetched ahead."""
-    total = 0
-    for stage in stages(dataset):
-        kind = type(stage).__name__
-        if "Shuffle" in kind:
-            total += _number(getattr(stage, "_buffer_size", 0)) * _bytes(stage.element_spec)
-        elif "Prefetch" in kind:
-            ahead = _number(getattr(stage, "_buffer_size", AHEAD))
-            total += (ahead if ahead > 0 else AHEAD) * _bytes(stage.element_spec)
-        elif "Cache" in kind:
-            total += max(0, _number(stage.cardinality())) * _bytes(stage.element_spec)
-    return total
-
-
-def _number(tensor):
-    return int(tensor.numpy()) if hasattr(tensor, "numpy") else int(tensor)
-
-
-def _bytes(spec):
-    """Of one element."""
-    total = 0
-    for leaf in tf().nest.flatten(spec):
-        shape = getattr(leaf, "shape", None)
-        dimensions = shape.as_list() if shape is not None and shape.rank is not None else [UNTOLD]
-        count = 1
-        for dimension in dimensions:
-            count *= UNTOLD if dimension is None else dimension
-        total += count * max(1, getattr(getattr(leaf, "dtype", None), "size", None) or UNTOLD)
-    return total
-
-
-def stages(dataset):
-    """Every dataset that a pipeline is made of, each once."""
-    waiting, seen = [dataset], set()
-    while waiting:
-        stage = waiting.pop()
-        if id(stage) not in seen:
-            seen.add(id(stage))
-            waiting += stage._inputs()
-            yield stage
-
-
 def _operations(dataset):
     """Every operation of every function in a pipeline."""
-    for stage in stages(dataset):
+    for stage in buffers.stages(dataset):
         for function in stage._functions():
             graph = function.function.graph.as_graph_def()
             yield from graph.node

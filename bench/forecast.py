@@ -1,0 +1,123 @@
+"""The forecast beside the truth: `keepfit plan` of a script, and the peak of a fresh process that runs it.
+
+Raw rows go to the file that BENCH_ROWS names. BENCH_SET is tuning or reported; BENCH_CAPPED=1 also runs each script
+in a cgroup of the interval's upper end.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests import stage
+
+from . import tables
+from .forecast_models import REPORTED, TUNING
+
+SETS = {"tuning": TUNING, "reported": REPORTED}
+SET = os.environ.get("BENCH_SET", "reported")
+MODELS = [name for name in os.environ.get("BENCH_MODELS", "").split(",") if name] or list(SETS[SET])
+VARIANTS = [tuple(word.split("/")) for word in os.environ.get("BENCH_VARIANTS", "adam/arrays").split(",")]
+SCALES = [float(word) for word in os.environ.get("BENCH_SCALES", "1").split(",")]
+CAPPED = bool(os.environ.get("BENCH_CAPPED"))
+LARGE = 2.5  # times what importing takes: only such a peak counts
+HEADER = ("model", "batch", "optimizer", "source", "after import", "peak", "measured", "low", "high", "static",
+          "plan seconds", "static seconds", "capped")  # fmt: skip
+
+
+def main() -> None:
+    rows = []
+    for name in MODELS:
+        for optimizer, source in VARIANTS:
+            for scale in SCALES:
+                batch = max(1, int({**TUNING, **REPORTED}[name][1] * scale))
+                row = _one(name, batch, optimizer, source)
+                rows.append(row)
+                print(*row, sep="  ", flush=True)
+                if file := os.environ.get("BENCH_ROWS"):
+                    with open(file, "w", newline="") as out:
+                        csv.writer(out).writerows([HEADER, *rows])
+    _show([row for row in rows if isinstance(row[6], int)], rows)
+
+
+def _command(name: str, batch: int, optimizer: str, source: str) -> list[str]:
+    return [sys.executable, "-m", "bench.forecast_models", name, str(batch), optimizer, source]
+
+
+def _one(name: str, batch: int, optimizer: str, source: str) -> list[object]:
+    command = _command(name, batch, optimizer, source)
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    found = re.search(r"^peak (\d+) after_import (\d+)", done.stdout, re.MULTILINE)
+    if found is None:
+        return [name, batch, optimizer, source, 0, 0, done.stderr[-200:], 0, 0, 0, 0, 0, ""]
+    peak, after = int(found[1]), int(found[2])
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        planned = subprocess.run(
+            [*stage.KEEPFIT, "plan", "--no-search", "--json", "--", *command], capture_output=True, text=True,
+            env={**stage.clean_environment(Path(folder)), "TF_CPP_MIN_LOG_LEVEL": "3"}, check=False,
+        )  # fmt: skip
+    seconds = time.monotonic() - began
+    if planned.returncode:
+        return [name, batch, optimizer, source, after, peak, planned.stderr[-200:], 0, 0, 0, seconds, 0, ""]
+    told = json.loads(planned.stdout)
+    low, high = told["interval_bytes"]
+    capped = _capped(command, high) if CAPPED else ""
+    return [name, batch, optimizer, source, after, peak, told["predicted_peak_bytes"], low, high,
+            told["static_peak_bytes"], round(seconds), round(told["seconds"]["static"], 2), capped]  # fmt: skip
+
+
+def _capped(command: list[str], limit: int) -> str:
+    if stage.why_no_cgroup():
+        return "no cgroup"
+    with stage.memory_cgroup(limit) as directory:
+        done = subprocess.run([*stage.entering(directory), *command], capture_output=True, check=False)
+    return "finished" if done.returncode == 0 else "failed"
+
+
+def _show(good: list[list[object]], rows: list[list[object]]) -> None:
+    large = [row for row in good if int(str(row[5])) >= LARGE * int(str(row[4]))]
+    shown = []
+    for row in good:
+        after, peak, point, low, high, fixed = (int(str(value)) for value in row[4:10])
+        shown.append([row[0], row[1], row[2], row[3], peak >> 20, point >> 20, f"{(point - peak) / peak:+.1%}",
+                      f"{(fixed - peak) / peak:+.1%}", f"{(point - peak) / (peak - after):+.1%}",
+                      "yes" if low <= peak <= high else "NO", row[12], "" if row in large else "small"])  # fmt: skip
+    header = ("MODEL", "BATCH", "OPTIMIZER", "SOURCE", "PEAK MiB", "FORECAST", "ERROR", "STATIC", "ABOVE IMPORT",
+              "IN INTERVAL", "CAPPED", "")  # fmt: skip
+    tables.show(f"the forecast, {SET} models", header, shown, _note(large, rows))
+
+
+def _note(large: list[list[object]], rows: list[list[object]]) -> str:
+    if not large:
+        return "no model was large enough to count"
+    errors, above, static, widths = [], [], [], []
+    for row in large:
+        after, peak, point, low, high, fixed = (int(str(value)) for value in row[4:10])
+        errors.append(abs(point - peak) / peak)
+        above.append(abs(point - peak) / (peak - after))
+        static.append(abs(fixed - peak) / peak)
+        widths.append((high - low) / point)
+    failed = sum(row[12] == "failed" for row in large)
+    capped = sum(row[12] in ("failed", "finished") for row in large)
+    ninth = sorted(errors)[min(len(errors) - 1, int(0.9 * len(errors)))]
+    return (
+        f"{len(large)} of {len(rows)} count. Error: median {statistics.median(errors):.1%} (wanted ≤ 5 %), "
+        f"90th percentile {ninth:.1%} (≤ 12 %); above import: median {statistics.median(above):.1%} (≤ 10 %); "
+        f"static alone: median {statistics.median(static):.1%}; interval width: median "
+        f"{statistics.median(widths):.1%} (≤ 20 %); capped at its upper end: {failed} of {capped} failed (≤ 5 %); "
+        f"static beyond the trace: at most {max(float(str(row[11])) for row in large):.2f} s (≤ 2 s)"
+    )
+
+
+if __name__ == "__main__":
+    main()

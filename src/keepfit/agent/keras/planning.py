@@ -1,0 +1,208 @@
+"""A training that is only planned: it runs up to its first step, which is looked at and tried in small.
+
+Facts only; what they mean is the supervisor's affair, and it ends the process when it has heard enough.
+"""
+
+import json
+import os
+import signal
+import time
+from importlib import import_module
+
+from .. import written
+from ..peak import Peak, anonymous, files, give_back, most
+from ..tensorflow import buffers, liveness, parts, tracing
+from ..tensorflow.parts import np, tf
+from .decision import fingerprint, sizes_of
+from .examine import has_own
+
+STEPS = 3  # of a trial: the first one is not like the others
+LAYERS = 200  # that are told one by one
+
+
+def orders():
+    """What the supervisor wants of a plan; None where this is no plan."""
+    return json.loads(os.environ.get("KEEPFIT_PLAN") or "null")
+
+
+class Planner:
+    """Stands at the first training call of a script, which goes no further."""
+
+    def __init__(self, source, heart):
+        self._source, self._heart = source, heart
+        self._loop = None  # (optimizer, what it trains) of a hand-written step that is being traced
+        self._found = False  # the training call: what is traced or run from now on is our own doing
+
+    def take(self, model, function, held):
+        """Never returns."""
+        self._found = True
+        try:
+            self._plan(model, function, held)
+        except Exception as error:
+            self._heart.failed("planning", error)
+            self._heart.counsel.ask("planned", failed=f"{type(error).__name__}: {str(error)[:300]}")
+        wait_to_be_ended()
+
+    # --- loops of the user's own: what is seen of their first step is all there is ------------------------
+
+    def applying(self, optimizer, trained, eager):
+        """Gradients are about to be applied, by a step that is run as it is written or one that is being traced."""
+        if self._found:
+            return
+        trained = list(trained)
+        if not eager:
+            self._loop = optimizer, trained
+            return
+        if not optimizer.built:
+            optimizer.build(trained)
+        facts = self._loop_facts(optimizer, trained)
+        # The next step holds this one's gradients until it has its own, and the optimizer's state is new.
+        self._tell({**facts, "seen": most() + facts["model"]["trainable"] + facts["model"]["optimizer"]})
+
+    def traced(self, graph, graphs):
+        """A function was traced, from its first line to its last."""
+        if self._loop is None:
+            return
+        facts = self._loop_facts(*self._loop)
+        rows = facts["rows"] = facts["rows"] or _rows_of(graph)
+        self._tell({**facts, "static": _curve(graph, graphs, rows)})
+
+    def second_step(self):
+        """A loop that applies gradients in a way of its own has come to its second batch."""
+        self._tell({**self._loop_facts(None, []), "seen": most()})
+
+    def _loop_facts(self, optimizer, trained):
+        state = sum(_size(variable) for variable in getattr(optimizer, "variables", ()))
+        size = sum(_size(variable) for variable in trained)
+        return {
+            "rows": self._heart.batch_size, "before": anonymous(), "in_use": anonymous(), "files": files(),
+            "model": {"weights": size, "trainable": size, "optimizer": state}, "loop": True,
+            "cut": "the loop is the script's own: its batch cannot be made smaller from outside",
+            "wrote": written.kept(), "seconds": {},
+        }  # fmt: skip
+
+    def _tell(self, facts):
+        try:
+            self._heart.journal.write("plan", **facts)
+            self._heart.counsel.ask("planned")
+        finally:
+            wait_to_be_ended()
+
+    # --- Keras' own loops -----------------------------------------------------------------------------------
+
+    def _plan(self, model, function, held):
+        before = anonymous()
+        held.first()  # its buffers are filled before the first batch comes
+        began = time.monotonic()
+        graphs = {}
+        graph = None
+        if not model.run_eagerly:
+            with tracing.collected(self._heart) as graphs:
+                graph = held.trace(function)
+        traced = time.monotonic() - began
+        rows = held.rows()
+        facts = {
+            "rows": rows,
+            "before": before,
+            "in_use": anonymous(),
+            "files": files(),
+            "model": sizes_of(model),
+            "key": fingerprint(model, "train", held, self._source),
+            "own_step": has_own(model, "train", self._source),
+            "eager": bool(model.run_eagerly),
+            "jit": bool(model.jit_compile),
+            "replicas": _replicas(model),
+            "optimizer": type(getattr(model, "optimizer", None)).__name__,
+            "dtype": str(getattr(getattr(model, "dtype_policy", None), "name", "")),
+            "input": sum(map(_bytes, parts.leaves(held.first()))),
+            "wrote": written.kept(),
+            "seconds": {"trace": traced},
+        }
+        began = time.monotonic()
+        if graph is not None:
+            facts["static"] = _curve(graph, graphs, rows)
+            facts["layers"] = _layers(model, liveness.at_peak(graph, graphs, rows, rows))
+        facts["pipeline"], facts["preloaded"] = _pipeline(self._heart.train_source)
+        facts["seconds"]["static"] = time.monotonic() - began
+        why_not = parts.why_not_cut(held.first())
+        facts["cut"] = why_not
+        self._heart.journal.write("plan", **facts)
+        tried = {}
+        while (answer := self._heart.counsel.ask("planned", **tried)) is not None and answer.get("rows"):
+            tried = _trial(function, held, int(answer["rows"]))
+
+
+def wait_to_be_ended():
+    """Nothing of the script's runs any more; the supervisor takes the process and its children away."""
+    while True:
+        signal.pause()
+
+
+def _trial(function, held, rows):
+    """A few steps of so many rows; the last ones tell how long one takes."""
+    batches = held.sized(rows, STEPS)
+    give_back()
+    peak, took = Peak(), []
+    for _ in range(STEPS):
+        began = time.monotonic()
+        result = function(batches)
+        tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
+        took.append(time.monotonic() - began)
+    return {"rows": rows, "peak": peak.read(), "seconds": min(took[1:])}
+
+
+def _pipeline(owner):
+    """(what the stages of the input hold, bytes of the arrays it starts from)"""
+    adapter = getattr(owner, "data_adapter", None)
+    arrays = getattr(adapter, "_inputs", None)
+    if arrays:
+        return [], sum(map(_bytes, parts.leaves(arrays)))
+    dataset = getattr(adapter, "_dataset", None)
+    return (buffers.of(dataset), buffers.preloaded(dataset)) if hasattr(dataset, "_inputs") else ([], 0)
+
+
+def _curve(graph, graphs, rows):
+    """[(rows, bytes)]: what the graph says of batches of other sizes."""
+    wanted = sorted({1, max(1, rows // 8), max(1, rows // 2), rows, 2 * rows, 4 * rows})
+    return [(each, liveness.peak_bytes(graph, graphs, rows, each)) for each in wanted]
+
+
+def _layers(model, alive):
+    """What is alive at the peak, by the layer that made it; with the bytes of its weights."""
+    weights = {}
+    for layer in model._flatten_layers(include_self=False, recursive=False):
+        weights[layer.name] = sum(_size(variable) for variable in layer.weights)
+    found = dict.fromkeys(weights, 0)
+    rest = 0
+    for name, size in alive:
+        words = name.split("/")
+        owner = next((word for word in words if word in found), None)
+        if owner is None:
+            rest += size
+        else:
+            found[owner] += size
+    told = [{"name": name, "activation_bytes": found[name], "weight_bytes": weights[name]} for name in weights]
+    told.sort(key=lambda each: -each["activation_bytes"] - each["weight_bytes"])
+    return [
+        *told[:LAYERS],
+        *([{"name": "(between layers)", "activation_bytes": rest, "weight_bytes": 0}] if rest else []),
+    ]
+
+
+def _rows_of(graph):
+    """The first dimension of a traced step's arguments, where they agree on one."""
+    found = {int(tensor.shape[0]) for tensor in graph.inputs if tensor.shape.rank and tensor.shape[0] is not None}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _size(variable):
+    return int(np().prod(variable.shape)) * tf().as_dtype(variable.dtype).size
+
+
+def _bytes(leaf):
+    return int(getattr(leaf, "nbytes", 0) or int(np().prod(leaf.shape)) * leaf.dtype.size)
+
+
+def _replicas(model):
+    strategy = getattr(model, "_distribute_strategy", None) or import_module("tensorflow").distribute.get_strategy()
+    return int(strategy.num_replicas_in_sync)

@@ -1,0 +1,65 @@
+"""What a training will need, before it is run: the script runs up to its first training call, and no further.
+
+    keepfit plan [options] -- CMD …
+
+Nothing is trained. The forecast, the largest batch that fits and what would make it smaller are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from ..machine.limits import parse_size
+from ..supervise import planning
+from ..supervise.launch import CannotLaunch
+from . import UserError
+from .run import parse as parse
+from .selection import add_json, positive, print_json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "keepfit plan [options] -- CMD …"
+    parser.add_argument("--memory", metavar="SIZE", help="the memory to plan for (default: what this machine has left)")
+    parser.add_argument("--reserve", metavar="SIZE", help="to be left free of it")
+    parser.add_argument("--multiple-of", metavar="N", default="1", help="what the largest batch shall be a multiple of")
+    parser.add_argument("--max", metavar="N", help="the largest batch that is of interest")
+    parser.add_argument("--no-search", action="store_true", help="do not look for the largest batch")
+    parser.add_argument("--timeout", metavar="SECONDS", help="for the script to come to its training call")
+    add_json(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …")
+
+
+def main(args: argparse.Namespace) -> int:
+    if not args.command or not args.command[0]:
+        raise UserError("a command was expected after --, such as: keepfit plan -- python train.py")
+    try:
+        wanted = planning.PlanOptions(
+            argv=tuple(args.command),
+            memory=parse_size(args.memory) if args.memory else None,
+            reserve=parse_size(args.reserve) if args.reserve else 0,
+            multiple=_whole("--multiple-of", args.multiple_of),
+            most=_whole("--max", args.max) if args.max else None,
+            timeout=positive("--timeout", args.timeout) or planning.SECONDS,
+            search=not args.no_search,
+        )
+        made = planning.plan(wanted, os.environ)
+    except (ValueError, planning.CannotPlan) as error:
+        raise UserError(str(error)) from None
+    except CannotLaunch as error:
+        raise UserError(str(error), error.status) from None
+    document = planning.document(made)
+    if args.json:
+        print_json(document)
+        return 0
+    from ..report import plan_text, style
+
+    print(plan_text.render(document, style.wanted(sys.stdout), style.width(sys.stdout)))
+    return 0
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise UserError(f"{name}: a whole number from 1 was expected; received {text!r}")
+    return int(text)

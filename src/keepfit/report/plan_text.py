@@ -1,0 +1,73 @@
+"""A plan, as text that a person acts on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..conditions.reading import size
+from . import tables
+from .style import Style, one_line
+
+LAYERS = 8  # the largest ones
+_WORDS = {
+    "runtime": "framework and program",
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer state",
+    "activations": "activations",
+    "workspace": "workspace and what the allocator keeps",
+    "pipeline": "input pipeline",
+    "preloaded": "data held in memory",
+}
+
+
+def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
+    style = Style(colours)
+    low, high = document["interval_bytes"]
+    fits = document["fits"]
+    headline = (
+        f"batch {document['batch_size']} needs about {size(document['predicted_peak_bytes'])}"
+        f" ({size(low)} to {size(high)}, 9 of 10); there are {size(document['limit_bytes'])}"
+        f" ({document['limit_source']}): {'it fits' if fits else 'it may not fit'}"
+    )
+    lines = [style(one_line(headline), "green" if fits else "red")]
+    if document["largest_batch"]:
+        lines.append(f"largest batch that was tried and fits: {document['largest_batch']}")
+    lines += ["", *_breakdown(document, width)]
+    layers = [layer for layer in document["layers"] if layer["activation_bytes"] or layer["weight_bytes"]][:LAYERS]
+    if layers:
+        rows = [
+            [one_line(layer["name"]), size(layer["activation_bytes"]), size(layer["weight_bytes"])] for layer in layers
+        ]
+        lines += ["", tables.render(("LAYER", "ACTIVATIONS", "WEIGHTS"), rows, width, colours)]
+    if document["options"]:
+        rows = [
+            [
+                f"{option['name']} {option['value'] if option['value'] is not None else ''}".strip(),
+                size(option["predicted_peak_bytes"]),
+                f"x {option['slowdown']:.2f}" if option["slowdown"] else "?",
+                "yes" if option["exact"] else "no",
+                option["how"],
+            ]
+            for option in document["options"]
+        ]
+        lines += ["", tables.render(("OPTION", "NEEDS", "TIME", "SAME RESULTS", "HOW"), rows, width, colours)]
+    if document["tried"]:
+        rows = [
+            [str(trial["rows"]), size(trial["peak_bytes"]), f"{trial['rows'] / trial['seconds']:.0f}"]
+            for trial in document["tried"]
+            if trial["seconds"]
+        ]
+        lines += ["", tables.render(("BATCH TRIED", "PEAK", "ROWS A SECOND"), rows, width, colours)]
+    if document["wrote"]:
+        lines += ["", f"written by the script before its training call: {one_line(', '.join(document['wrote'][:8]))}"]
+    lines += [style(f"not counted: {one_line(text)}", "dim") for text in document["not_counted"]]
+    return "\n".join(lines)
+
+
+def _breakdown(document: Mapping[str, Any], width: int) -> list[str]:
+    parts = [(name, value) for name, value in document["breakdown"].items() if value]
+    whole = max(1, sum(value for _, value in parts))
+    room = max(10, min(40, width - 60))
+    return [f"  {_WORDS[name]:<40}{size(value):>10}  {'█' * round(room * value / whole)}" for name, value in parts]

@@ -1,0 +1,135 @@
+"""The user's command run up to its first training call, inside a fence, and ended there.
+
+The agent tells what it sees and tries the batches it is asked to try; when enough is known, or the time is over, or
+the fence is reached, the process is taken away with all its children. Nothing of the script runs after that call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..blackbox import journal
+from ..blackbox.pulse import Pulse
+from ..machine import cgroup
+from ..machine.tree import ProcessTree
+from . import danger, fence, launch, posture
+
+TURN = 0.02  # seconds between two looks
+LEAVING = 5.0  # seconds that killed processes may take to be gone
+
+
+@dataclass
+class Rehearsal:
+    """What was heard of it."""
+
+    facts: dict[str, Any] | None = None  # at the first training call
+    tried: list[dict[str, Any]] = field(default_factory=list)
+    failed: str = ""  # what went wrong in the agent
+    status: int | None = None  # how the script ended by itself
+    reached: bool = False  # the fence
+    late: bool = False
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+
+def rehearse(
+    argv: tuple[str, ...],
+    environment: Mapping[str, str],
+    orders: Mapping[str, Any],
+    limit: int,
+    seconds: float,
+    next_rows: Callable[[Rehearsal], int],
+) -> Rehearsal:
+    """Run it; `next_rows` says which batch to try next, 0 when enough is known. Output goes to stderr."""
+    import json
+
+    path = launch.resolve(argv[0], environment)
+    posture.become_subreaper()
+    with tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder, contextlib.closing(Pulse()) as pulse:
+        pulse.order(limit)
+        made, _ = fence.build(f"plan-{os.getpid()}-{time.monotonic_ns()}", limit, cgroup.placement())
+        told = launch.trainee_environment(environment, folder, pulse.address)
+        told["KEEPFIT_PLAN"] = json.dumps(orders)
+        wiring = launch.Wiring(0, 2, 2)
+        prepare = made.join if made is not None else lambda: None
+        try:
+            pid = launch.launch(path, argv, told, wiring, prepare)
+            return _Listening(pid, pulse, made, Path(folder), next_rows).until(time.monotonic() + seconds)
+        finally:
+            if made is not None:
+                with contextlib.suppress(OSError):
+                    made.let_go()
+                made.remove()
+
+
+class _Listening:
+    def __init__(
+        self, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path, next_rows: Callable[[Rehearsal], int]
+    ) -> None:
+        self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_rows
+        self._journal = str(folder / "journal.jsonl")
+        self._heard = Rehearsal()
+        self._tree = ProcessTree(pid, adopter=os.getpid())
+
+    def until(self, deadline: float) -> Rehearsal:
+        heard = self._heard
+        try:
+            while not self._enough():
+                if time.monotonic() > deadline:
+                    heard.late = True
+                    break
+                self._tree.discover()
+                time.sleep(TURN)
+        finally:
+            self._end()
+        heard.events, _ = journal.read(self._journal)
+        return heard
+
+    def _enough(self) -> bool:
+        heard = self._heard
+        if (letter := self._pulse.question()) is not None and self._answer(letter):
+            return True
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid:
+            heard.status = os.waitstatus_to_exitcode(status)
+            return True
+        if self._fence is not None and self._fence.reached():
+            heard.reached = True
+            return True
+        return False
+
+    def _answer(self, letter: Mapping[str, Any]) -> bool:
+        """Whether that was all."""
+        heard = self._heard
+        if letter.get("ask") != "planned":
+            self._pulse.answer()
+            return False
+        if heard.facts is None:
+            events, _ = journal.read(self._journal)
+            heard.facts = next((event for event in events if event["event"] == "plan"), None)
+        heard.failed = str(letter.get("failed") or "")
+        if letter.get("rows"):
+            heard.tried.append(dict(letter))
+        rows = self._next(heard) if heard.facts is not None and not heard.failed else 0
+        if rows:
+            self._pulse.answer(rows=rows)
+        return not rows
+
+    def _end(self) -> None:
+        """Itself, and everything that it has started."""
+        if self._fence is not None:
+            with contextlib.suppress(OSError):
+                self._fence.let_go()  # what is frozen at the line does not die of a signal
+        self._tree.discover()
+        danger.end(self._tree.pids)
+        deadline = time.monotonic() + LEAVING  # what it had in memory is free when it is gone, not before
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < deadline:
+                if not os.waitpid(-1, os.WNOHANG)[0]:
+                    time.sleep(TURN)

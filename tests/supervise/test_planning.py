@@ -1,0 +1,104 @@
+"""Scripts that are planned: the forecast is near the truth, and nothing of them runs after the training call."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from .. import stage
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.cgroup]
+
+
+@pytest.fixture(autouse=True)
+def real_things(needs):
+    needs("tensorflow", "cgroup")
+
+
+def plan(folder, kind, *options, status=0):
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*stage.KEEPFIT, "plan", *options, "--json", "--", *stage.victim("plans.py", kind, str(folder))],
+        capture_output=True, text=True, env=stage.clean_environment(folder / "runs"), check=False,
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    assert not (folder / "after").exists()
+    return json.loads(done.stdout) if not status else done.stderr.strip().splitlines()[-1]
+
+
+def test_the_forecast_is_near_the_truth(tmp_path):
+    truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "fit", str(tmp_path)))
+    told = plan(tmp_path / "planned", "fit", "--no-search")
+    peak = int(truth().split()[-1])
+    assert abs(told["predicted_peak_bytes"] - peak) < 0.15 * peak, (told["predicted_peak_bytes"], peak)
+    assert told["how"] == "measured" and told["batch_size"] == 256 and told["fits"]
+    assert [trial["rows"] for trial in told["tried"]] == [32, 128]
+    assert set(told["breakdown"]) == {
+        "runtime", "weights", "gradients", "optimizer", "activations", "workspace", "pipeline", "preloaded",
+    }  # fmt: skip
+    assert told["breakdown"]["optimizer"] > 2 * told["breakdown"]["weights"] * 0.9
+    assert told["options"][0]["name"] == "micro_batch" and told["options"][0]["exact"]
+    assert [path.rsplit("/", 1)[-1] for path in told["wrote"]] == ["before"]
+
+
+def test_the_largest_batch_was_tried_and_fits(tmp_path):
+    told = plan(tmp_path, "fit", "--memory", "1200MiB", "--multiple-of", "8", "--reserve", "100MiB")
+    assert told["verified"] and told["largest_batch"] % 8 == 0 and not told["overshot"]
+    assert told["trials"] <= 4
+    best = max(trial["peak_bytes"] for trial in told["tried"])
+    assert 0.8 * (1100 << 20) < best <= 1100 << 20
+
+
+@pytest.mark.parametrize("kind", ["eager", "one-batch", "thread", "child"])
+def test_however_it_trains(tmp_path, kind):
+    told = plan(tmp_path, kind, "--no-search")
+    assert told["how"] == "measured" and told["batch_size"] == 256
+
+
+@pytest.mark.parametrize("kind", ["loop", "compiled-loop"])
+def test_a_loop_of_the_scripts_own(tmp_path, kind):
+    truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", kind, str(tmp_path)))
+    told = plan(tmp_path / "planned", kind)
+    peak = int(truth().split()[-1])
+    assert told["how"] == "static" and told["batch_size"] == 256
+    assert 0.6 * peak < told["predicted_peak_bytes"] < 1.7 * peak, (told["predicted_peak_bytes"], peak)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("none", (), "the script ended without a training call"),
+        ("fails", (), "the script ended with status 1 before any training call"),
+        ("endless", ("--timeout", "2"), "no training call after 2 s (--timeout); the script was not yet using"),
+        ("greedy", ("--memory", "900MiB"), "the script needs more than 900 MiB before its first training call"),
+    ],
+)
+def test_scripts_that_never_come_to_it(tmp_path, kind, options, said):
+    if kind == "fails":  # its own atexit has run before we could know
+        done = subprocess.run(
+            [*stage.KEEPFIT, "plan", "--", *stage.victim("plans.py", kind, str(tmp_path))],
+            capture_output=True, text=True, env=stage.clean_environment(tmp_path / "runs"), check=False,
+        )  # fmt: skip
+        assert done.returncode == 64 and said in done.stderr
+        return
+    assert said in plan(tmp_path, kind, *options, status=64)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "a command was expected after --"),
+        (("--max", "many", "--", "true"), "--max: a whole number from 1 was expected; received 'many'"),
+        (("--multiple-of", "0", "--", "true"), "--multiple-of: a whole number from 1 was expected; received '0'"),
+        (("--memory", "much", "--", "true"), "a size was expected, such as 3GiB or 512M; received 'much'"),
+        (("--", "no-such-program"), "no-such-program: command not found on PATH"),
+    ],
+)
+def test_bad_usage_is_one_clear_line(tmp_path, words, said):
+    done = subprocess.run(
+        [*stage.KEEPFIT, "plan", *words], capture_output=True, text=True, env=stage.clean_environment(tmp_path),
+        check=False,
+    )  # fmt: skip
+    assert done.returncode in (64, 127) and said in done.stderr and len(done.stderr.splitlines()) == 1
