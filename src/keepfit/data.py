@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from .check import judging, objects
 from .check.columns import Columns
 from .check.run import Checked
+from .check.run import check as files
 from .check.summary import Seen
 from .facts import Finding
 from .report import check_text
@@ -35,7 +37,10 @@ class Report:
 
 
 def check(data: Any, name: str = "data") -> Report:
-    """Look through arrays, a DataFrame, a tf.data or PyDataset, or anything that yields batches."""
+    """Look through arrays, a DataFrame, a tf.data or PyDataset, anything that yields batches, or a file by its name."""
+    if isinstance(data, (str, os.PathLike)):
+        checked = files([os.fspath(data)])
+        return Report(checked.seen[0] if checked.seen else Seen(os.fspath(data), "target"), checked.findings)
     seen = objects.see(data, name)
     return Report(seen, judging.judge([seen], [], [], []))
 

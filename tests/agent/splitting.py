@@ -56,7 +56,7 @@ class QuietHeart:
     """What the guard and the gate need of a heart."""
 
     def __init__(self) -> None:
-        self.alive = True
+        self.alive = self.in_fit = True
         self.epoch = self.live_step = self.first_step = 0
         self.pace = Pace()
         self.train_source: Any = None

@@ -71,3 +71,20 @@ def test_clean_says_what_it_wants(needs):
         keepfit.clean(tf.data.Dataset.range(3), "median")
     with pytest.raises(TypeError, match=r"a tf\.data\.Dataset was expected; received list"):
         keepfit.clean([1.0])
+
+
+def test_a_file_by_its_name_is_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([1.0, np.nan]))
+    report = keepfit.check(tmp_path / "x.npy")
+    assert not report.ok and "1 NaN" in str(report)
+    assert not keepfit.check(str(tmp_path / "none.npy")).ok
+
+
+@pytest.mark.parametrize("data", [np.array([None, "a"], dtype=object), np.zeros((0, 3)), {}, []], ids=str)
+def test_nothing_seen_is_not_nothing_wrong(data):
+    assert not keepfit.check(data).ok
+
+
+def test_what_is_no_data_is_refused_in_a_line():
+    with pytest.raises(TypeError, match="were expected; received NoneType"):
+        keepfit.check(None)

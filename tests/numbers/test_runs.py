@@ -61,6 +61,15 @@ def test_a_label_is_named_before_the_operation_fails(tmp_path):
     assert (verdict["cause"], verdict["code"]) == ("bad_label", "KF301")
 
 
+def test_data_that_is_nothing_but_poison(tmp_path):
+    """It is ended after a while, the data named; and an epoch without a single step has no loss, least of all zero."""
+    outcome = run(tmp_path, "all")
+    verdict = outcome.why()
+    assert (verdict["cause"], verdict["code"]) == ("nonfinite_input", "KF201"), outcome.stderr
+    assert "every sample of the batch: feature 0 of x is nan" in verdict["summary"]
+    assert "loss [nan" in outcome.stdout and "finite True False" in outcome.stdout
+
+
 @pytest.mark.parametrize(("kind", "where"), [("class", "first epoch"), ("class-of-arrays", "training data")])
 def test_a_class_that_never_comes(runs, kind, where):
     outcome = stage.run(runs, stage.victim("poisoned_fit.py", kind))

@@ -18,7 +18,6 @@ from .columns import Columns, Matrix
 
 HOW = ("mean", "median", "drop", "clip")
 WIDE = 256  # columns: with more of them they are looked at in parts
-BINS = 1 << 12  # of a histogram; three of them, one inside the other, find a median to the last bit of a float32
 Blocks = Callable[[], Iterator[Matrix]]
 
 
@@ -30,6 +29,8 @@ def fix(path: str, out: str, how: str) -> int:
     """Write the copy; the number of entries that were replaced (or rows that were dropped)."""
     if os.path.exists(out) and os.path.samefile(path, out):
         raise CannotFix(f"{out}: the original is never touched; name another file")
+    if os.path.exists(out) and not os.path.isfile(out):
+        raise CannotFix(f"{out}: there is something that is no file")
     suffix = os.path.splitext(path)[1].lower()
     writer = {".npy": _npy, ".csv": _table, ".parquet": _table, ".pq": _table}.get(suffix)
     if writer is None:
@@ -58,7 +59,8 @@ def _npy(path: str, beside: str, how: str) -> int:
     if not array.size:
         raise CannotFix(f"{path}: holds no values")
     if array.dtype.kind != "f":
-        raise CannotFix(f"{path}: {array.dtype.name} has no NaN and no Inf to fix")
+        kind = "cannot be fixed" if array.dtype.kind == "c" else "has no NaN and no Inf to fix"
+        raise CannotFix(f"{path}: {array.dtype.name} {kind}")
     flat = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(-1, 1)
 
     def blocks() -> Iterator[Matrix]:
@@ -94,9 +96,8 @@ def _table(path: str, beside: str, how: str) -> int:
             yield np.stack([_floats(batch.column(name)) for name in names], axis=1)
 
     stand_in = replacements(blocks, len(names), how) if names else {}
-    make = pa.parquet.ParquetWriter if path.endswith((".parquet", ".pq")) else pa.csv.CSVWriter
     count = 0
-    with make(beside, schema) as writer:
+    with _writer(path, beside, schema) as writer:
         for batch in _batches(path, as_text):
             if names:
                 block = np.stack([_floats(batch.column(name)) for name in names], axis=1)
@@ -110,6 +111,12 @@ def _table(path: str, beside: str, how: str) -> int:
                     batch = batch.set_column(index, schema.field(index), values)
             writer.write_table(pa.Table.from_batches([batch], schema=schema))
     return count
+
+
+def _writer(path: str, beside: str, schema: pa.Schema) -> Any:
+    if path.endswith((".parquet", ".pq")):
+        return pa.parquet.ParquetWriter(beside, schema)
+    return pa.csv.CSVWriter(beside, schema, write_options=pa.csv.WriteOptions(quoting_style="needed"))
 
 
 def _batches(path: str, as_text: dict[str, Any] | None = None) -> Iterator[Any]:
@@ -130,16 +137,28 @@ def replacements(blocks: Blocks, width: int, how: str) -> dict[str, NDArray[np.f
     if how == "drop":
         return {}
     seen = Columns("", "float64", (width,))
-    for block in blocks():
-        seen.see(0, block)
-        seen.add_up(block)
+    with np.errstate(over="ignore"):
+        for block in blocks():
+            seen.see(0, block)
+            seen.add_up(block)
     assert seen.low is not None and seen.high is not None and seen.sums is not None and seen.counts is not None
     low, high = np.nan_to_num(seen.low.astype(np.float64)), np.nan_to_num(seen.high.astype(np.float64))
     if how == "clip":
         return {"low": low, "high": high}
     if how == "mean":
-        return {"nan": seen.sums / np.maximum(seen.counts, 1)}
-    return {"nan": medians(blocks, low, high, seen.counts) if width <= WIDE else exact_medians(blocks, width)}
+        return {"nan": _means(blocks, seen.sums, seen.counts)}
+    return {"nan": medians(blocks, seen.counts) if width <= WIDE else exact_medians(blocks, width)}
+
+
+def _means(blocks: Blocks, sums: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of the finite values; where their sum is too large for a float, they are divided before they are added."""
+    many = np.maximum(counts, 1)
+    if np.isfinite(sums).all():
+        return sums / many
+    found = np.zeros(len(sums))
+    for block in blocks():
+        found += (np.where(np.isfinite(block), block, 0) / many).sum(axis=0)
+    return found
 
 
 def exact_medians(blocks: Blocks, width: int) -> NDArray[np.float64]:
@@ -148,34 +167,59 @@ def exact_medians(blocks: Blocks, width: int) -> NDArray[np.float64]:
     for start in range(0, width, WIDE):
         part = np.concatenate([block[:, start : start + WIDE].astype(np.float64) for block in blocks()])
         part = np.sort(np.where(np.isfinite(part), part, np.inf), axis=0)
-        middle = np.isfinite(part).sum(axis=0) // 2
-        chosen = part[np.minimum(middle, len(part) - 1), np.arange(part.shape[1])]
-        found[start : start + WIDE] = np.where(np.isfinite(chosen), chosen, 0.0)
+        counts = np.isfinite(part).sum(axis=0)
+        lower, upper = (part[rank, np.arange(part.shape[1])] for rank in _middle(counts))
+        found[start : start + WIDE] = np.where(counts, _between(lower, upper), 0.0)
     return found
 
 
-def medians(
-    blocks: Blocks, low: NDArray[np.float64], high: NDArray[np.float64], counts: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Of the finite values of every column: by a histogram, and one inside the bin that holds the middle, and again."""
-    low, high = low.copy(), np.nextafter(high, np.inf)
-    wanted = counts // 2  # values below the middle one
-    below = np.zeros(len(low), np.int64)
-    for _ in range(3):
-        size = np.maximum((high - low) / BINS, np.finfo(np.float64).tiny)
-        table = np.zeros((len(low), BINS), np.int64)
+def _middle(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of the two values in the middle; of an odd number it is one and the same."""
+    return np.maximum(counts - 1, 0) // 2, np.maximum(counts, 1) // 2 - (counts == 0)
+
+
+def _between(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        return np.where(lower == upper, lower, lower / 2 + upper / 2)
+
+
+def medians(blocks: Blocks, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of the finite values of every column, exactly: digit by digit of their bits, by a histogram of the next digit."""
+    width = len(counts)
+    ranks = np.stack(_middle(counts))
+    prefix = np.zeros((2, width), np.uint64)
+    for shift, bits in zip(_SHIFTS, _BITS, strict=True):
+        table = np.zeros((2, width, 1 << bits), np.int64)
         for block in blocks():
-            for column in range(len(low)):
+            for column in range(width):
                 values = block[:, column].astype(np.float64)
-                values = values[np.isfinite(values) & (values >= low[column]) & (values < high[column])]
-                places = np.minimum(((values - low[column]) / size[column]).astype(np.int64), BINS - 1)
-                table[column] += np.bincount(places, minlength=BINS)
-        until = np.cumsum(table, axis=1) + below[:, None]
-        bins = np.minimum((until <= wanted[:, None]).sum(axis=1), BINS - 1)
-        columns = np.arange(len(low))
-        below = np.where(bins > 0, until[columns, np.maximum(bins - 1, 0)], below)
-        low, high = low + bins * size, low + (bins + 1) * size
-    return low
+                keys = _keys(values[np.isfinite(values)])
+                for which in (0, 1):
+                    inside = keys[keys >> np.uint64(shift + bits) == prefix[which, column]] if shift < 52 else keys
+                    digits = (inside >> np.uint64(shift)) & np.uint64((1 << bits) - 1)
+                    table[which, column] += np.bincount(digits.astype(np.int64), minlength=1 << bits)
+        until = np.cumsum(table, axis=2)
+        digit = np.minimum((until <= ranks[:, :, None]).sum(axis=2), (1 << bits) - 1)
+        before = np.take_along_axis(until, np.maximum(digit - 1, 0)[:, :, None], axis=2)[:, :, 0]
+        ranks = ranks - np.where(digit > 0, before, 0)
+        prefix = (prefix << np.uint64(bits)) | digit.astype(np.uint64)
+    lower, upper = _values(prefix)
+    return np.where(counts, _between(lower, upper), 0.0)
+
+
+_BITS = (12, 12, 12, 12, 12, 4)
+_SHIFTS = (52, 40, 28, 16, 4, 0)
+_SIGN = np.uint64(1 << 63)
+
+
+def _keys(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Whole numbers in the order of the values."""
+    bits = np.ascontiguousarray(values).view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _values(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    return np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
 
 
 def clean(block: Matrix, stand_in: dict[str, NDArray[np.float64]], how: str) -> tuple[Matrix, int]:

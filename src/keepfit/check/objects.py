@@ -44,12 +44,21 @@ def see(data: Any, name: str = "data") -> Seen:
         for path, array in leaves(data):
             add(path, array, 0)
             seen.rows = max(seen.rows, len(array))
-        return seen
+        return _doubted(seen, data)
     for element in islice(elements(data), MOST):
         found = leaves(element)
         for path, array in found:
             add(path, array, seen.rows)
         seen.rows += max((len(array) for _, array in found), default=0)
+    return _doubted(seen, data)
+
+
+def _doubted(seen: Seen, data: Any) -> Seen:
+    """Nothing seen is not the same as nothing wrong."""
+    if not seen.columns:
+        seen.problem("empty", f"holds nothing that could be looked at ({type(data).__name__})")
+    elif not seen.rows:
+        seen.problem("empty", "holds no rows")
     return seen
 
 
@@ -74,6 +83,10 @@ def elements(data: Any) -> Iterator[Any]:
     """A dataset's batches: a Keras PyDataset by its index, anything else by iteration."""
     if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "_inputs"):
         return (data[index] for index in range(len(data)))
+    if not hasattr(data, "__iter__"):
+        raise TypeError(
+            f"arrays, a DataFrame, a dataset or batches to iterate over were expected; received {type(data).__name__}"
+        )
     return iter(data)
 
 

@@ -61,6 +61,8 @@ def kind_of(path: str) -> str:
     if kind is None:
         if os.path.isfile(path) and records.is_record_file(path):
             return "tfrecord"
+        if not os.path.exists(path):
+            raise Unreadable("no such file or folder")
         raise Unreadable(f"a folder of pictures or one of {', '.join(sorted(_BY_SUFFIX))} was expected")
     return kind
 

@@ -174,6 +174,7 @@ def _see(seen: Seen, start: int, batch: Any, look: Look) -> None:
             _count_words(columns, array)
             if seen.kind == "csv" and columns.dtype == "string":
                 _look_for_numbers(columns, start, array)
+                _look_for_lines(seen, columns, start, array)
             columns.rows += len(array)
         elif columns.is_number:
             look(columns, start, numbers(array))
@@ -200,6 +201,19 @@ def _cells(array: Any) -> Any:
     words = [hashlib.blake2b(str(word).encode(), digest_size=8).digest() for word in coded.dictionary.to_pylist()]
     table = np.frombuffer(b"".join([*words, b"missing!"]), np.uint64)
     return table[coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]
+
+
+def _look_for_lines(seen: Seen, columns: Columns, start: int, array: Any) -> None:
+    """A text that runs over several lines may be one whose closing quote is missing: it has swallowed rows."""
+    if any("runs over" in problem.message for problem in seen.problems):
+        return
+    broken = pa.compute.index(pa.compute.match_substring(array, "\n"), True).as_py()
+    if broken >= 0:
+        lines = str(array[broken].as_py()).count("\n") + 1
+        seen.problem(
+            "ragged", f"column {columns.name!r} in row {start + broken} runs over {lines} lines: a quote not closed?",
+            start + broken,
+        )  # fmt: skip
 
 
 def _look_for_numbers(columns: Columns, start: int, array: Any) -> None:

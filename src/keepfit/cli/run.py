@@ -131,7 +131,7 @@ def _continued(args: argparse.Namespace, options: RunOptions) -> RunDirectory | 
 
 def _clip(text: str | None) -> str | None:
     if text is not None and text != "auto":
-        positive("--clip", text)
+        positive("--clip", text, "auto, or a norm")
     return text
 
 

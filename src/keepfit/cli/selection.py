@@ -47,7 +47,7 @@ def print_json(document: dict[str, Any]) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def positive(name: str, text: str | None) -> float | None:
+def positive(name: str, text: str | None, what: str = "a number of seconds") -> float | None:
     if text is None:
         return None
     try:
@@ -55,5 +55,5 @@ def positive(name: str, text: str | None) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 < value < float("inf"):
-        raise UserError(f"{name}: a number of seconds above 0 was expected; received {text!r}")
+        raise UserError(f"{name}: {what} above 0 was expected; received {text!r}")
     return value

@@ -171,8 +171,9 @@ def _nonfinite(array, until):
             break
         part = flat[start : start + step]
         looked += len(part)
-        if np().isfinite(part.sum(dtype="float64")):
-            continue
+        with np().errstate(all="ignore"):  # what a script does with warnings is not for ours
+            if np().isfinite(part.sum(dtype="float64")):
+                continue
         rows = np().flatnonzero(~np().isfinite(part).all(axis=1))
         bad += len(rows)
         if first is None and len(rows):
@@ -186,10 +187,11 @@ def _nonfinite(array, until):
 
 def _range(values):
     values = values.astype("float32")
-    return {
-        "low": float(values.min()), "high": float(values.max()), "mean": float(values.mean()),
-        "spread": float(values.std()), "rank": values.ndim,
-    }  # fmt: skip
+    with np().errstate(all="ignore"):
+        return {
+            "low": float(values.min()), "high": float(values.max()), "mean": float(values.mean()),
+            "spread": float(values.std()), "rank": values.ndim,
+        }  # fmt: skip
 
 
 def _merged(known):

@@ -8,6 +8,7 @@ import collections
 import math
 import resource
 import time
+import weakref
 
 from ...blackbox import states
 from ..packing import Unpackable, pack
@@ -35,10 +36,13 @@ class Numbers:
         self._keep = int(orders.get("keep") or 0)
         self._vault = states.Vault(orders["batches"]) if self._keep and orders.get("batches") else None
         self._known = set()  # samples that were told
+        self._source_seen = None  # weak reference to the data that they are samples of
+        self._found = {}  # the culprit of the last step whose was looked for
         self._waiting = collections.deque(maxlen=64)
         self._began, self._spent = time.monotonic(), 0.0
         self._epochs = {}  # id of what is watched -> its count when the epoch began
         self._bad = {}  # id of what is watched -> steps that were not applied
+        self._bad_before = {}  # and how many of them when the epoch began
         self._last, self._row = 0, 0  # number of the last one, and how many in a row
         self._returns = 0
         self._returned_at = 0
@@ -48,14 +52,29 @@ class Numbers:
         """A step that was not finite. From within it, in a thread of TensorFlow's: only noted."""
         if len(self._waiting) >= HELD:  # counted, but not held on to
             batch = batch._replace(data=(None, ()))
-        self._waiting.append((watched, batch, self._heart.epoch, self._heart.live_step))
+        place = (self._heart.epoch, self._heart.live_step) if self._heart.in_fit else (None, None)
+        self._waiting.append((watched, batch, *place))
         self._heart.pace.busy, self._heart.pace.due = True, 0.0
 
     def epoch_begins(self, model):
         """So that a step's number tells its place in the epoch."""
+        owner = self._heart.train_source
+        if owner is not None and (self._source_seen is None or self._source_seen() is not owner):
+            self._source_seen = weakref.ref(owner)
+            self._known.clear()  # a sample of other data is another sample
         watched = self._gate.watched(model)
         if watched is not None:
             self._epochs[id(watched)] = int(watched.count.numpy())
+            self._bad_before[id(watched)] = self._bad.get(id(watched), 0)
+
+    def nothing_applied(self, model):
+        """Whether every step of the epoch so far was passed by: then there is no loss to speak of."""
+        watched = self._gate.watched(model)
+        began = self._epochs.get(id(watched)) if watched is not None else None
+        if began is None or not self._bad.get(id(watched)):
+            return False
+        steps = int(watched.count.numpy()) - began
+        return 0 < steps <= self._bad[id(watched)] - self._bad_before.get(id(watched), 0)
 
     def look(self):
         while self._waiting:
@@ -77,7 +96,6 @@ class Numbers:
             self._bad[id(watched)] = bad = self._bad.get(id(watched), 0) + 1
             self._row = self._row + 1 if batch.number == self._last + 1 else 1
             self._last = batch.number
-        epoch = epoch if trains or self._heart.train_source is not None else None  # `evaluate` by itself
         facts = {"step": watched.step, "epoch": epoch, "batch": self._place(watched, model, batch, live)}
         facts["unseen"] = [name for name, value in zip(watched.names, batch.squares) if not math.isfinite(value)][:8]
         if trains:
@@ -86,12 +104,15 @@ class Numbers:
         facts["loss"] = batch.loss if math.isfinite(batch.loss) else None
         told = not trains or self._is_told(bad)
         if told:
-            facts.update(self._culprit(watched, model, batch))
+            self._found = self._culprit(watched, model, batch)
+            facts.update(self._found)
             facts["elements"] = self._elements(watched, facts)
+        elif self._row > 1:
+            facts.update(self._found)  # one of many in a row: of the last that was looked at
         if trains:
-            facts.update(count=bad, did=self._act(model, watched), row=self._row)
+            facts.update(count=bad, did=self._act(model, watched, epoch is not None), row=self._row)
         again = facts.pop("again", False)  # the same sample in a later epoch
-        if (told and not again) or facts.get("did") not in (None, SKIP):
+        if (told and not again) or facts.get("did") not in (None, SKIP) or self._policy == ROLLBACK:
             self._report("poison", **facts)
 
     def _is_told(self, count):
@@ -100,7 +121,7 @@ class Numbers:
     def _place(self, watched, model, batch, live):
         """Which batch of the epoch it was, from 0."""
         began = self._epochs.get(id(watched))
-        if watched.step != "train":
+        if watched.step != "train" or live is None:
             return None
         if model.steps_per_execution == 1 or began is None:
             return live
@@ -192,13 +213,13 @@ class Numbers:
 
     # --- what is done -------------------------------------------------------------------------------------
 
-    def _act(self, model, watched):
+    def _act(self, model, watched, in_fit):
         """In a word: skip, rollback, stop."""
         if self._row > 1 and self._keeper is not None:
             self._keeper.rest()  # no state is worth keeping now
         if self._policy == STOP:
             model.stop_training = True
-            return STOP
+            return STOP if in_fit else SKIP  # a loop around `train_on_batch` is the script's own
         if self._policy == SKIP and (self._row % IN_A_ROW or not self._row):
             return SKIP
         if self._last - self._returned_at > 10 * IN_A_ROW:

@@ -1,5 +1,8 @@
 """All that looks at the numbers of a training, put together: the gate, what follows from it, and the health."""
 
+from importlib import import_module
+
+from ..hooks import wrap
 from ..tensorflow.parts import tf
 from . import gate
 from .health import Health
@@ -28,6 +31,23 @@ def install(source, heart, missing, guarding, kept, orders):
         except Exception as error:  # called from within the step: that must not fail with us
             heart.failed("handed", error)
 
+    def telling(original):
+        """Around what an epoch's metrics are read by: of no steps at all they are not zero, they are not there."""
+
+        def _get_metrics_result_or_logs(model, logs):
+            result = original(model, logs)
+            try:
+                numbers.look()
+                if heart.phase == "train" and isinstance(result, dict) and numbers.nothing_applied(model):
+                    return dict.fromkeys(result, float("nan"))
+            except Exception as error:
+                heart.failed("watch", error)
+            return result
+
+        return _get_metrics_result_or_logs
+
+    trainer = import_module(source + "trainers.trainer").Trainer
+    wrap(trainer, "_get_metrics_result_or_logs", telling, missing)
     made.handed, made.failed = handed, heart.failed
     heart.at_ease += [numbers.look, health.look, inputs.look]
     heart.at_end += [numbers.look, inputs.epoch_ends]

@@ -38,7 +38,8 @@ def culprit(report: Report) -> str:
     if phase in ("input", "target"):
         entry = report.get("entry") or []
         feature = f"feature {_index(entry)} of {report.get('name')}" if entry else str(report.get("name"))
-        return f"{who}: {feature} is {report.get('value')}"
+        several = ", in the first of them" if len(report.get("rows") or []) > 1 and not report.get("every") else ""
+        return f"{who}: {feature} is {report.get('value')}{several}"
     if phase == "weights":
         return f"the weights of layer {report.get('layer')} are not finite"
     place = f" of layer {report['layer']}" if report.get("layer") else ""
@@ -114,6 +115,6 @@ def ended_it(attempt: Attempt, kind: str) -> Diagnosis | None:
 
 def first_known(reports: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """What began it: the first of the last row of such steps that tells a culprit, else the last."""
-    known = [report for report in reports if report.get("step") == "train" and report.get("phase") != "unknown"]
+    known = [r for r in reports if r.get("step") == "train" and r.get("phase") not in (None, "unknown")]
     trained = [report for report in reports if report.get("step") == "train"]
     return known[-1] if known else trained[-1] if trained else None
