@@ -102,6 +102,17 @@ def test_awkward_moments(tmp_path, deaths):
     assert killing.result(tmp_path) == wanted()
 
 
+def test_a_shuffle_that_has_given_its_last_element(tmp_path):
+    """It is gone from the iterator some batches before the epoch's end, and with it the seeds of the next epochs."""
+    kind = {"model": "dense", "source": "tfdata", "validation": "tfdata", "epochs": EPOCHS}
+    wanted = killing.beside(tmp_path / "plain", **kind)
+    deaths = [["batch-begin", STEPS, "save"], ["validation", 1], ["batch-begin", 2 * STEPS, "save"], ["epoch-end", 2]]
+    outcome = killing.killed(tmp_path, deaths=deaths, **kind)
+    assert outcome.status == 0, outcome.stderr
+    assert killing.deaths(outcome) == 2
+    assert killing.result(tmp_path) == wanted()
+
+
 @pytest.mark.parametrize("source", ["arrays", "from_generator"])
 def test_unseeded_every_sample_once_an_epoch(tmp_path, source):
     kind = {"model": "census", "source": source, "epochs": EPOCHS, "seed": None}

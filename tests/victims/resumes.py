@@ -5,7 +5,7 @@
 "leak": MiB are held on to after every batch. "forgets": TensorFlow does not take a saved position back.
 A death is [moment, n] or [moment, n, how]: the n-th time that moment comes, counted over all attempts of the run.
 Moments: batch-begin, batch-end, validation, epoch-end, between-fits, writing.
-How: kill, segfault, hang, term, abort, oom.
+How: kill, segfault, hang, term, abort, oom; save is no death, it asks for a state.
 """
 
 import ctypes
@@ -33,6 +33,8 @@ if plan["seed"] is not None:
 
 
 def die(how):
+    if how == "save":  # not a death: a state, at the next boundary between two steps
+        return os.kill(os.getpid(), signal.SIGUSR1)
     if how == "segfault":
         ctypes.string_at(0)
     if how == "abort":

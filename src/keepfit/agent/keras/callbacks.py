@@ -56,6 +56,7 @@ def before_begin(callbacks, saved):
         if "written" in held and os.path.exists(callback.filename):
             os.truncate(callback.filename, min(held["written"], os.stat(callback.filename).st_size))
             callback._keepfit_append, callback.append = callback.append, True
+            callback._keepfit_header = callback.append_header
 
 
 def put(callbacks, saved, fetch):
@@ -67,6 +68,13 @@ def put(callbacks, saved, fetch):
             callback.set_state(unpack(held["state"], fetch))
         if hasattr(callback, "_keepfit_append"):
             callback.append = vars(callback).pop("_keepfit_append")
+
+
+def at_end(callbacks):
+    """After the training that went on: one that follows begins its log as it would have."""
+    for callback in callbacks:
+        if "_keepfit_header" in vars(callback):
+            callback.append_header = vars(callback).pop("_keepfit_header")
 
 
 def forgetful(callbacks):

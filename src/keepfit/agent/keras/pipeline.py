@@ -22,6 +22,7 @@ class Pipeline:
         self._saver = None
         self._iterator = None  # the one in use
         self.pending = None  # (place, iterator's state) to go on from, until it was reached
+        self._pending_start = None  # and the state that its epoch had begun with
         self._before_step = None
         self._known = None  # (where, state) that was taken last; between two turns it does not change
 
@@ -34,14 +35,38 @@ class Pipeline:
             yield from self._resumed(original, owner, *pending)
         else:
             self.begun += 1
-            yield from self._noted(original(owner))
+            yield from self._noted(original, owner)
 
-    def _noted(self, steps):
+    def _noted(self, original, owner):
+        steps = original(owner)
         for begin, end, iterator in steps:
-            self._iterator = iterator
+            self._begin(owner, iterator)
             yield begin, end, iterator
             break
         yield from steps
+
+    def _begin(self, owner, iterator):
+        if iterator is self._iterator:  # with steps_per_epoch it may be one and the same for all epochs
+            return
+        self._iterator = iterator
+        try:
+            self._saver_of(owner).begin(iterator)
+        except Exception as error:
+            self._lost(error)
+
+    def _saver_of(self, owner):
+        if self._saver is None:
+            adapter = owner.data_adapter
+            arrays = type(adapter).__name__ == "ArrayDataAdapter" and adapter._shuffle != "batch"
+            self._saver = position.Saver(owner._distributed_dataset, ordered_once=arrays)
+        return self._saver
+
+    @property
+    def start(self):
+        """The state that the epoch's iterator began with, where the seeds of the next are in it alone."""
+        if self.pending is not None:
+            return self._pending_start
+        return self._saver.start if self._saver is not None and self._saver.how == JUMP else None
 
     @property
     def buffered(self):
@@ -56,19 +81,16 @@ class Pipeline:
         """(what the manifest says of the position, the iterator's state or None)."""
         if self.pending is not None:  # not reached yet: it is where it was
             return self.pending
-        if self._saver is None:
-            adapter = owner.data_adapter
-            arrays = type(adapter).__name__ == "ArrayDataAdapter" and adapter._shuffle != "batch"
-            self._saver = position.Saver(owner._distributed_dataset, ordered_once=arrays)
+        saver = self._saver_of(owner)
         iterator = self._iterator
         if between and owner._current_iterator is not None:
             iterator = owner._current_iterator
         key = (self.role, self.begun, id(iterator)) if between else None
         if key is None or self._known is None or self._known[0] != key:
-            self._known = key, self._saver.take(iterator, self._room) if iterator is not None else None
+            self._known = key, saver.take(iterator, self._room) if iterator is not None else None
         state = self._known[1]
         known = {
-            "how": self._saver.how or REPLAY,
+            "how": saver.how or REPLAY,
             "batch": batch,
             "epochs": self.begun if between else self.begun - 1,  # gone through, to their end
             "between": between,
@@ -80,9 +102,10 @@ class Pipeline:
 
     # --- going on -----------------------------------------------------------------------------------
 
-    def go_on(self, place, state, before_step=None):
+    def go_on(self, place, state, start=None, before_step=None):
         """The next steps begin at `place`. `before_step(epoch)` is told of every epoch that was drawn again."""
         self.pending = place, state
+        self._pending_start = start
         self._before_step = before_step
 
     def settle(self, original, owner):
@@ -90,7 +113,7 @@ class Pipeline:
         (place, state), self.pending = self.pending, None
         if place["how"] == JUMP:
             if state is not None:
-                self._restore(iter(owner._get_iterator()), state)
+                self._restore(owner, iter(owner._get_iterator()), state)
         else:
             self._draw_epochs(original, owner, place["epochs"])
 
@@ -103,16 +126,16 @@ class Pipeline:
 
     def _jumped(self, original, owner, place, state):
         if self.role == "test":  # every validation begins anew; only the seeds of its shuffles go on
-            self._restore(iter(owner._get_iterator()), state)
-            yield from self._noted(original(owner))
+            self._restore(owner, iter(owner._get_iterator()), state)
+            yield from self._noted(original, owner)
             return
         owner._num_batches = place["num_batches"]
         if place["between"]:
             iterator = iter(owner._get_iterator())
-            self._restore(iterator, state)
+            self._restore(owner, iterator, state)
             owner._current_iterator = iterator if place["current"] else None
             owner._steps_seen = place["seen"]
-            yield from self._noted(original(owner))
+            yield from self._noted(original, owner)
             return
         if owner.steps_per_epoch is not None:  # one iterator for all epochs: Keras goes on with it
             owner._current_iterator = iter(owner._get_iterator())
@@ -120,16 +143,18 @@ class Pipeline:
         restored = None
         for begin, end, iterator in original(owner):
             if restored is None:
-                self._iterator, restored = iterator, self._restore(iterator, state)
+                self._iterator, restored = iterator, self._restore(owner, iterator, state)
             if begin >= place["batch"]:
                 yield begin, end, iterator
             elif not restored and not draw(iterator, end + 1 - begin):
                 return
 
-    def _restore(self, iterator, state):
+    def _restore(self, owner, iterator, state):
         """Whether it stands where it was. If not, the epoch goes on all the same, past as many batches."""
         try:
             position.restore(iterator, state)
+            position.reseed(owner._get_iterator(), self._pending_start)
+            self._saver_of(owner).start = self._pending_start
             return True
         except Exception as error:
             self._lost(error)
@@ -138,7 +163,7 @@ class Pipeline:
     def _replayed(self, original, owner, place):
         self._draw_epochs(original, owner, place["epochs"])
         if place["between"]:
-            yield from self._noted(original(owner))
+            yield from self._noted(original, owner)
             return
         for begin, end, iterator in original(owner):
             self._iterator = iterator

@@ -83,6 +83,9 @@ class Session:
             written=time.time(),
             state=state,
         )
+        # Between two epochs Keras has the next one's iterator at hand already, with the seeds in it.
+        if iterators["train"] is not None and not positions["train"]["between"]:
+            iterators["train" + position.START] = self.train.start
         held = {role: content for role, content in iterators.items() if content is not None}
         buffered = self.train.buffered + self.test.buffered
         return snapshot.Snapshot(manifest, self.variables(), beside, held, buffered)
@@ -154,6 +157,8 @@ class Session:
 
     def settle(self):
         """At the end: an epoch that never began again has left its position unreached."""
+        if self.list is not None:
+            callback_states.at_end(self.list.callbacks)
         if self.train.pending is not None:
             self.train.settle(self._keeper.enumerate, self.owner)
 
@@ -162,7 +167,7 @@ class Session:
         place = manifest.state["positions"][pipeline.role]
         prefix = os.path.join(str(generation.path), pipeline.role)
         state = position.load(prefix) if place["how"] == JUMP and os.path.exists(prefix + ".index") else None
-        pipeline.go_on(place, state, before_step)
+        pipeline.go_on(place, state, position.load_start(prefix) if state is not None else None, before_step)
 
     def _validate_again(self, epoch):
         """In between, the validation drew its batches too, from the same generators."""

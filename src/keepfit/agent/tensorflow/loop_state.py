@@ -87,6 +87,8 @@ class LoopState:
         """To where it was. If that fails, the epoch goes on all the same, past as many batches."""
         try:
             position.restore(iterator, position.load(prefix))
+            self._saver_of().start = start = position.load_start(prefix)
+            position.reseed(self._batches, start)
         except Exception as error:
             self._keeping.lost_position(error)
             for _ in zip(range(batch), iterator):
@@ -96,7 +98,17 @@ class LoopState:
         """The batches of one epoch, or what is left of them."""
         resumed, self._resumed = self._resumed, None
         self._iterator = resumed if resumed is not None else iter(self._batches)
+        if resumed is None:
+            try:
+                self._saver_of().begin(self._iterator)
+            except Exception as error:
+                self._heart.failed("loop_state", error)
         return self._iterator
+
+    def _saver_of(self):
+        if self._saver is None:
+            self._saver = position.Saver(self._batches)
+        return self._saver
 
     # --- saving ---------------------------------------------------------------------------------------
 
@@ -123,20 +135,20 @@ class LoopState:
 
     def snapshot(self, kind, epoch, batch, between=False):
         beside = snapshot.Beside()
-        if self._saver is None:
-            self._saver = position.Saver(self._batches)
-        taken = self._saver.take(self._iterator, self._has_room) if kind == "step" else None
+        saver = self._saver_of()
+        taken = saver.take(self._iterator, self._has_room) if kind == "step" else None
         state = {
             "kept": pack([thing.get_state() for thing in self._with_state()], beside.keep),
             "random": pack(randomness.take(), beside.keep),
-            "position": {"how": self._saver.how, "between": between},
+            "position": {"how": saver.how, "between": between},
         }
         manifest = states.Manifest(
             number=0, fit=self.number, kind=kind, epoch=epoch, batch=batch, step=self._steps, written=time.time(),
             state=state,
         )  # fmt: skip
-        held = {_POSITION: taken} if taken is not None else {}
-        return snapshot.Snapshot(manifest, self._variables(), beside, held, self._saver.bytes)
+        held = {_POSITION: taken, _POSITION + position.START: saver.start} if taken is not None else {}
+        held = {name: state for name, state in held.items() if state is not None}
+        return snapshot.Snapshot(manifest, self._variables(), beside, held, saver.bytes)
 
     def _has_room(self, size):
         return snapshot.has_room(size, self._heart.counsel.limit)

@@ -4,6 +4,7 @@ A saved iterator holds buffers, shuffles and the seeds of epochs to come. Python
 (generators, `py_function`) has no state that could be saved; then the batches are drawn again, in order.
 """
 
+import os
 from operator import attrgetter
 
 from . import buffers
@@ -13,6 +14,7 @@ JUMP, REPLAY = "jump", "replay"
 _library = attrgetter("library")  # of a graph: the functions that its operations call
 _IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
 _NAME = "iterator"
+START = "-start"  # beside the file of an iterator's state: that of the state its epoch began with
 # Operations whose state is not part of the iterator's: Python, and generators that the script holds.
 _OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
 
@@ -29,6 +31,12 @@ class Saver:
         self.how = JUMP if ordered_once or is_self_contained(dataset) else REPLAY
         self._must_jump = ordered_once
         self.bytes = buffers.kept(dataset) if self.how == JUMP else 0
+        self.start = None  # state of the epoch's iterator before its first element, where it is needed
+        self._reshuffles = self.how == JUMP and _reshuffles(dataset)
+
+    def begin(self, iterator):
+        """An epoch's iterator, before anything was drawn from it: there is nothing in its buffers yet."""
+        self.start = self.take(iterator) if self._reshuffles and self.how == JUMP else None
 
     def take(self, iterator, room=None):
         """The iterator's state as a tensor, or None where the batches have to be drawn again.
@@ -48,6 +56,18 @@ class Saver:
             except Exception:  # of several kinds, by the stage that cannot
                 self.how, self.bytes = REPLAY, 0
         return None
+
+
+def _reshuffles(dataset):
+    """Whether every epoch draws an order of its own, from seeds that go on.
+
+    They are part of the shuffle's state. But once a shuffle has given its last element, which is some batches before
+    the epoch's end, it is gone from the iterator's state, and with it the seeds of the epochs to come: those are in
+    the state that the epoch began with. Not so where the shuffle begins again by itself (`repeat`): then it is never
+    gone but at the very end.
+    """
+    kinds = [type(stage).__name__ for stage in buffers.stages(dataset)] if hasattr(dataset, "_inputs") else []
+    return any("Shuffle" in kind for kind in kinds) and not any("Repeat" in kind for kind in kinds)
 
 
 def is_self_contained(dataset):
@@ -81,10 +101,21 @@ def write(state, prefix):
     tf().raw_ops.SaveV2(prefix=prefix, tensor_names=[_NAME], shape_and_slices=[""], tensors=[state])
 
 
+def load_start(prefix):
+    """The state that the epoch had begun with; None where it was not needed."""
+    return load(prefix + START) if os.path.exists(prefix + START + ".index") else None
+
+
 def load(prefix):
     """What `write` has written; in memory, because the generation it belongs to may be gone when it is needed."""
     (state,) = tf().raw_ops.RestoreV2(prefix=prefix, tensor_names=[_NAME], shape_and_slices=[""], dtypes=[tf().variant])
     return state
+
+
+def reseed(dataset, start):
+    """The epochs to come are those that came after the one that began with this state."""
+    if start is not None:
+        restore(iter(dataset), start)
 
 
 def restore(iterator, state):
