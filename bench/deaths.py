@@ -16,8 +16,8 @@ from . import tables
 
 KILLS = int(os.environ.get("BENCH_KILLS", "1000"))
 A_RUN = int(os.environ.get("BENCH_KILLS_A_RUN", "20"))
-MODELS = ("cnn", "transformer", "lstm")
-SOURCES = ("arrays", "tfdata", "pydataset", "generator")
+MODELS = os.environ.get("BENCH_MODELS", "cnn,transformer,lstm").split(",")
+SOURCES = os.environ.get("BENCH_SOURCES", "arrays,tfdata,pydataset,generator").split(",")
 MOMENTS = ("batch-begin", "batch-end", "validation", "epoch-end", "writing")
 STEPS, EPOCHS = 13, 12
 

@@ -57,6 +57,20 @@ def test_however_it_trains(tmp_path, kind):
     assert told["how"] == "measured" and told["batch_size"] == 256
 
 
+def test_a_planner_that_is_killed_leaves_nothing_behind(tmp_path):
+    """Not even a script that trains by itself from then on."""
+    command = [*stage.KEEPFIT, "plan", "--", *stage.victim("plans.py", "fit", str(tmp_path))]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=stage.clean_environment(tmp_path / "runs")
+    )
+    stage.wait_until((tmp_path / "before").exists, what="the script's first line")
+    scripts = [pid for pid in stage.children(process.pid) if not stage.has_ended(pid)]
+    process.kill()
+    process.wait()
+    stage.wait_until(lambda: all(map(stage.has_ended, scripts)), seconds=120, what="the end of the script")
+    assert not (tmp_path / "after").exists()
+
+
 @pytest.mark.parametrize("kind", ["loop", "compiled-loop"])
 def test_a_loop_of_the_scripts_own(tmp_path, kind):
     truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", kind, str(tmp_path)))

@@ -27,6 +27,8 @@ if kind == "endless":
     while True:
         time.sleep(1)
 if kind == "child" and len(sys.argv) < 4:
+    import tensorflow
+
     subprocess.run([sys.executable, __file__, kind, folder, "inside"], check=False)
     write(after)
     sys.exit(0)

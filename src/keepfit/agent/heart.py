@@ -25,15 +25,17 @@ LOOK_EVERY = 0.1  # seconds
 CLAIMED: Heart | None = None  # the heart of this process, once it has one
 
 
-def claim(address: str) -> Heart | None:
+def claim(address: str, alone: bool = True) -> Heart | None:
     """The one heart of this run, or None when another process of the tree already has it.
 
-    The claim is a record lock on the pulse: it ends with the process, however it ends.
+    The claim is a record lock on the pulse: it ends with the process, however it ends. `alone=False` does not ask for
+    it: where a run is only planned, whichever process comes to train first is the one.
     """
     try:
         fd = os.open(address, os.O_RDWR | os.O_CLOEXEC)
         try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            if alone:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
             memory = mmap.mmap(fd, wire.PULSE_SIZE)
         except (OSError, ValueError):
             os.close(fd)

@@ -91,7 +91,10 @@ class _Finder:
             return
         if not self._asked:
             self._asked = True
-            self._heart = heart.claim(self._pulse) or self._heart
+            planned = bool(os.environ.get("KEEPFIT_PLAN"))
+            self._heart = heart.claim(self._pulse, alone=not planned) or self._heart
+            if planned and not self._heart.alive:
+                os._exit(1)  # nobody is there who would end it before it trains
             self._heart.journal = self._journal
             self._heart.entropy = self._entropy
         beating = self._heart

@@ -11,10 +11,12 @@ import errno
 import os
 import select
 import shutil
+import time
 from collections.abc import Mapping
 
 from ..machine import bounded, cgroup, procfs
 from ..machine.cgroup import Level
+from . import posture
 
 # On v2 the command is held (memory.high) this far below the budget, where the kernel would kill (memory.max).
 V2_MARGIN = 16 << 20
@@ -168,6 +170,41 @@ def build(run: str, budget: int, placement: cgroup.Placement | None = None) -> t
     except OSError as error:
         os.rmdir(directory)
         return None, f"the cgroup below {own.path} does not take a memory limit ({error.strerror})"
+
+
+def post_keeper(made: Fence) -> int | None:
+    """A process that waits for all the others of keepfit to be gone, and then opens the fence.
+
+    A v1 fence freezes the command at its limit until somebody acts. If front and judge are killed together
+    nobody would, for ever.
+    """
+    watched, _held = os.pipe2(os.O_CLOEXEC)  # the other end stays open in front and judge, and nowhere else
+    try:
+        pid = os.fork()
+    except OSError:
+        return None
+    if pid:
+        os.close(watched)
+        return pid
+    try:
+        os.setsid()
+        posture.be_called("keepfit-keeper")
+        posture.ignore_terminal_signals()
+        os.dup2(watched, 3)
+        os.closerange(4, 4096)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nowhere, fd)
+        os.read(3, 1)
+        made.let_go()
+        while made.level.members:  # nobody else is left to take the cgroup away
+            time.sleep(1)
+        made.remove()
+    except BaseException:
+        pass  # the fence is gone already, which is as good
+    finally:
+        os._exit(0)
+    return None
 
 
 def _make_room(own: Level) -> None:

@@ -7,7 +7,9 @@ the fence is reached, the process is taken away with all its children. Nothing o
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +19,7 @@ from typing import Any
 
 from ..blackbox import journal
 from ..blackbox.pulse import Pulse
-from ..machine import cgroup
+from ..machine import cgroup, procfs
 from ..machine.tree import ProcessTree
 from . import danger, fence, launch, posture
 
@@ -47,21 +49,26 @@ def rehearse(
     next_rows: Callable[[Rehearsal], int],
 ) -> Rehearsal:
     """Run it; `next_rows` says which batch to try next, 0 when enough is known. Output goes to stderr."""
-    import json
-
     path = launch.resolve(argv[0], environment)
     posture.become_subreaper()
     with tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder, contextlib.closing(Pulse()) as pulse:
         pulse.order(limit)
         made, _ = fence.build(f"plan-{os.getpid()}-{time.monotonic_ns()}", limit, cgroup.placement())
+        # If we are killed, nothing stays frozen behind us.
+        keeper = fence.post_keeper(made) if made is not None and made.freezes else None
         told = launch.trainee_environment(environment, folder, pulse.address)
         told["KEEPFIT_PLAN"] = json.dumps(orders)
-        wiring = launch.Wiring(0, 2, 2)
         prepare = made.join if made is not None else lambda: None
         try:
-            pid = launch.launch(path, argv, told, wiring, prepare)
-            return _Listening(pid, pulse, made, Path(folder), next_rows).until(time.monotonic() + seconds)
+            with open(os.devnull) as nothing:  # what would be typed is not asked for: a prompt finds the end
+                typed = nothing.fileno() if os.isatty(0) else 0
+                pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare)
+            listening = _Listening(pid, pulse, made, Path(folder), next_rows, keeper)
+            return listening.until(time.monotonic() + seconds)
         finally:
+            if keeper is not None:
+                os.kill(keeper, signal.SIGKILL)
+                os.waitpid(keeper, 0)
             if made is not None:
                 with contextlib.suppress(OSError):
                     made.let_go()
@@ -70,12 +77,13 @@ def rehearse(
 
 class _Listening:
     def __init__(
-        self, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path, next_rows: Callable[[Rehearsal], int]
-    ) -> None:
+        self, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path, next_rows: Callable[[Rehearsal], int],
+        keeper: int | None,
+    ) -> None:  # fmt: skip
         self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_rows
         self._journal = str(folder / "journal.jsonl")
         self._heard = Rehearsal()
-        self._tree = ProcessTree(pid, adopter=os.getpid())
+        self._tree = ProcessTree(pid, ignore=(keeper,) if keeper else (), adopter=os.getpid())
 
     def until(self, deadline: float) -> Rehearsal:
         heard = self._heard
@@ -127,9 +135,12 @@ class _Listening:
             with contextlib.suppress(OSError):
                 self._fence.let_go()  # what is frozen at the line does not die of a signal
         self._tree.discover()
-        danger.end(self._tree.pids)
+        pids = list(self._tree.pids)
+        danger.end(pids)
         deadline = time.monotonic() + LEAVING  # what it had in memory is free when it is gone, not before
-        with contextlib.suppress(ChildProcessError):
-            while time.monotonic() < deadline:
-                if not os.waitpid(-1, os.WNOHANG)[0]:
-                    time.sleep(TURN)
+        while pids and time.monotonic() < deadline:
+            for pid in pids:
+                with contextlib.suppress(ChildProcessError):  # reaped already, or not ours to reap
+                    os.waitpid(pid, os.WNOHANG)
+            pids = [pid for pid in pids if procfs.stat(pid) is not None]
+            time.sleep(TURN)

@@ -100,7 +100,7 @@ class Course:
         options, record, run = self._options, self._record, self._record.run
         pulse = _pulse(record)
         made, path, argv, why_no_fence = self._fenced(number)
-        keeper = _post_keeper(made) if made is not None and made.freezes else None
+        keeper = fence.post_keeper(made) if made is not None and made.freezes else None
         placement = self._placement
         if made is not None:
             placement = cgroup.Placement((made.level, *placement.levels))
@@ -243,41 +243,6 @@ class Course:
         """Whether somebody has asked keepfit itself to end: then nothing is started again."""
         notices = recorded.load(self._record.run).last.notices
         return any(notice.signal in front.ENDING for notice in notices)
-
-
-def _post_keeper(made: fence.Fence) -> int | None:
-    """A process that waits for all the others of keepfit to be gone, and then opens the fence.
-
-    A v1 fence freezes the command at its limit until somebody acts. If front and judge are killed together
-    nobody would, for ever.
-    """
-    watched, _held = os.pipe2(os.O_CLOEXEC)  # the other end stays open in front and judge, and nowhere else
-    try:
-        pid = os.fork()
-    except OSError:
-        return None
-    if pid:
-        os.close(watched)
-        return pid
-    try:
-        os.setsid()
-        posture.be_called("keepfit-keeper")
-        posture.ignore_terminal_signals()
-        os.dup2(watched, 3)
-        os.closerange(4, 4096)
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(nowhere, fd)
-        os.read(3, 1)
-        made.let_go()
-        while made.level.members:  # nobody else is left to take the cgroup away
-            time.sleep(1)
-        made.remove()
-    except BaseException:
-        pass  # the fence is gone already, which is as good
-    finally:
-        os._exit(0)
-    return None
 
 
 def _pulse(record: Record) -> Pulse | None:
