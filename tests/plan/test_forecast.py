@@ -67,9 +67,11 @@ def test_without_a_measurement_the_graph_stands_alone():
 
 
 def test_what_a_pipeline_will_hold_is_added():
-    stages = [{"stage": "cache", "elements": 100, "bytes": 500 * MIB}, {"stage": "prefetch", "elements": 2, "bytes": 9}]
-    plain, held = facts(), facts(pipeline=stages)
-    assert forecast.static(held, 256).peak - forecast.static(plain, 256).peak == 500 * MIB
+    cache = {"stage": "cache", "elements": 100, "bytes": 500 * MIB}
+    shuffle = {"stage": "shuffle", "elements": 60, "bytes": 300 * MIB}  # full already, and of the cache's own elements
+    for stages, more in (([cache], 500), ([cache, shuffle], 200), ([shuffle], 0)):
+        added = forecast.static(facts(pipeline=stages), 256).peak - forecast.static(facts(), 256).peak
+        assert added == more * MIB
 
 
 @given(st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.92, 1.1))

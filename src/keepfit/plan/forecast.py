@@ -67,11 +67,22 @@ class Facts:
         (low, less), (high, more) = pair
         return max(0, int(less + (rows - low) * (more - less) / (high - low)))
 
+    def _held(self, *stages: str) -> int:
+        return sum(int(stage["bytes"]) for stage in self.pipeline if stage["stage"] in stages)
+
     @property
     def later(self) -> int:
-        """Bytes that the pipeline does not hold yet, but will: a cache fills, and a shuffle is filled twice over at
-        the turn of an epoch."""
-        return sum(int(stage["bytes"]) for stage in self.pipeline if stage["stage"] in ("cache", "shuffle"))
+        """Bytes that the pipeline does not hold yet, but will: a cache fills as its elements are drawn.
+
+        A shuffle is full before its first element comes, and what went through a cache on its way lies there only
+        once. At the turn of an epoch its buffer is given up before the next one is filled.
+        """
+        return max(0, self._held("cache") - self._held("shuffle"))
+
+    @property
+    def buffered(self) -> int:
+        """Bytes in the pipeline, when all of it is full."""
+        return max(self._held("cache"), self._held("shuffle")) + self._held("prefetch", "working")
 
 
 @dataclass(frozen=True)
@@ -148,7 +159,7 @@ def breakdown(facts: Facts, point: Point) -> dict[str, int]:
     """Where the bytes are. What no count explains is the runtime's before the first step, and workspace in it."""
     model = facts.model
     weights, optimizer, gradients = model["weights"], model["optimizer"], model["trainable"]
-    pipeline = sum(int(stage["bytes"]) for stage in facts.pipeline)
+    pipeline = facts.buffered
     activations = max(0, facts.alive(facts.rows) - gradients)
     counted = weights + optimizer + gradients + activations + pipeline + facts.preloaded
     runtime = max(0, facts.in_use + facts.files - weights - optimizer - facts.preloaded)

@@ -146,7 +146,7 @@ def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:
         size, elements = int(stage["bytes"]), int(stage["elements"])
         if stage["stage"] == "shuffle" and size > peak // 20:
             smaller = max(1, elements // 4)
-            saved = 2 * size * (elements - smaller) // max(1, elements)
+            saved = size * (elements - smaller) // max(1, elements)
             yield Option("shuffle_buffer", smaller, peak - saved, 1.0, False, f".shuffle({smaller})")
         if stage["stage"] == "cache" and size > peak // 20:
             yield Option("cache_on_disk", None, peak - size, None, True, '.cache("a file")')

@@ -146,6 +146,8 @@ def document(made: Plan) -> dict[str, Any]:
 
 def not_counted(facts: forecast.Facts) -> list[str]:
     found = ["what callbacks and the script's own code take while it trains"]
+    if any(stage["stage"] == "cache" and not stage["elements"] for stage in facts.pipeline):
+        found.append("a cache in memory, of a dataset that does not tell how long it is")
     if facts.cut:
         found.append(f"a measurement: {facts.cut}")
     if facts.told.get("own_step"):
