@@ -396,7 +396,7 @@ def complaints(victim: Victim, outcome: stage.Outcome) -> list[str]:
     for name, value in expected.where.items():
         if verdict["where"][name] != value:
             wrong.append(f"where.{name} is {verdict['where'][name]!r}, expected {value!r}")
-    if (told := outcome.stderr.count("the record: keepfit why ")) > 1:
+    if (told := outcome.stderr.count("  help       keepfit explain ")) > 1:
         wrong.append(f"the verdict was told {told} times")
     if victim.quiet:
         wrong += [f"finding: {finding['message']}" for finding in outcome.events("finding")]

@@ -114,12 +114,13 @@ def test_a_change_of_shape_is_said_in_words(tmp_path, tf):
 
 
 def test_buffers_that_do_not_fit_twice_are_filled_again_instead(tf):
-    from keepfit.agent.tensorflow import position
+    from keepfit.agent.tensorflow import buffers, position
 
     rows = tf.data.Dataset.from_tensor_slices(tf.zeros((100, 4)))
     shuffled = rows.shuffle(50).batch(8).prefetch(2)
-    assert position.held(shuffled) == 50 * 4 * 4 + 2 * position.UNTOLD * 4 * 4
-    assert position.held(rows.cache().repeat(2)) == 100 * 4 * 4
+    each = buffers.ELEMENT + buffers.TENSOR
+    assert buffers.kept(shuffled) == 50 * (4 * 4 + each) + 2 * (buffers.UNTOLD * 4 * 4 + each)
+    assert buffers.kept(rows.cache().repeat(2)) == 100 * (4 * 4 + each)
     saver = position.Saver(shuffled)
     held = saver.bytes
     assert saver.take(iter(shuffled), lambda size: size <= held) is not None

@@ -22,7 +22,9 @@ def _traced():
     model.compile("adam", "mse")
     data = np.ones((8, 4), "float32"), np.ones((8, 3), "float32")
     model.make_train_function()
-    return HeldBatches(iter([data]), 1, 8).trace(model.train_function)
+    function = model.train_function
+    function = getattr(function, "_function", function)  # where other tests have put the guard in
+    return HeldBatches(iter([data]), 1, 8).trace(function)
 
 
 def _alive():
