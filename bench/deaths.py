@@ -42,9 +42,7 @@ def _one(model: str, source: str, draw: random.Random) -> list[object]:
     kind = {"model": model, "source": source, "epochs": EPOCHS}
     deaths: list[list[object]] = []
     for number in range(A_RUN):
-        # A death while a state is written is one without progress: after a few in a row keepfit gives up, rightly.
-        again = deaths and deaths[-1][0] == "writing"
-        moment = draw.choice(MOMENTS[:-1] if again else MOMENTS)
+        moment = draw.choice(MOMENTS)
         # Counts go on over attempts; what was trained twice counts twice, so all of these moments come.
         share = (number + draw.random()) / A_RUN
         many = {"validation": 3 * EPOCHS, "epoch-end": EPOCHS, "writing": A_RUN}.get(moment, EPOCHS * STEPS)

@@ -320,7 +320,7 @@ ZOO: tuple[Victim, ...] = (
         quiet=True,
     ),
     Victim("slow_first_step", "slow_first_step.py", finished(), needs=TF, quiet=True, slow=True),
-    Victim("long_validation", "long_validation.py", finished(), needs=TF, quiet=True, slow=True),
+    Victim("long_validation", "long_validation.py", finished(), needs=TF, quiet=True),
     Victim("shuffle_refills", "shuffle_refills.py", finished(), needs=TF, quiet=True, slow=True),
     Victim("slow_callback", "slow_callback.py", finished(), needs=TF, quiet=True),
     # --- trees ------------------------------------------------------------------------------------------------

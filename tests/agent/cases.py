@@ -399,7 +399,8 @@ EXACT = [
 
 # Those that are hardest to get right, for every run of the tests; `bench exactness`, and KEEPFIT_TEST_LONG=1, take all.
 SHORT = [
-    learning_rate_schedule, global_clipnorm, loss_scale, activity_regularisation, sample_weights, loss_added_by_a_layer,
-    masked_sequence, masks_that_differ_between_outputs, stateful_metrics, several_steps_an_execution, masked_by_xla,
+    learning_rate_schedule, global_clipnorm, moving_average, loss_scale, activity_regularisation, sample_weights,
+    class_weights, ignored_class, loss_added_by_a_layer, masked_sequence, masks_that_differ_between_outputs,
+    stateful_metrics, several_steps_an_execution, sparse_eagerly, masked_by_xla, layer_with_a_counter, strings,
     many_things_together,
 ]  # fmt: skip

@@ -92,8 +92,8 @@ def test_a_damaged_picture_is_named_or_left_out(tmp_path):
 
 
 HEALTHY = [
-    "large_rate_that_converges", "words_with_sparse_gradients", "learnt_by_heart", "half_precision",
-    "generator_and_critic",
+    "activation_sigmoid", "large_rate_that_converges", "pictures", "words_with_sparse_gradients", "learnt_by_heart",
+    "half_precision", "generator_and_critic",
 ]  # fmt: skip
 
 

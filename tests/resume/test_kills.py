@@ -41,6 +41,18 @@ def test_killed_equals_untouched(tmp_path, model, source):
     assert killing.result(tmp_path) == wanted()
 
 
+@pytest.mark.parametrize("validation", ["tfdata"])
+def test_validation_goes_on_too(tmp_path, validation):
+    """Killed after some validations, and again before the next: their shuffles go on as well."""
+    kind = {"model": "dense", "source": validation, "validation": validation, "epochs": EPOCHS, "fits": 2}
+    wanted = killing.beside(tmp_path / "plain", **kind)
+    deaths = [["batch-end", 2 * STEPS + 4], ["batch-end", 2 * STEPS + 7], ["batch-end", 6 * STEPS]]
+    outcome = killing.killed(tmp_path, deaths=deaths, **kind)
+    assert outcome.status == 0, outcome.stderr
+    assert killing.deaths(outcome) == 3
+    assert killing.result(tmp_path) == wanted()
+
+
 def test_two_programs_of_one_run_are_not_taken_for_each_other(tmp_path):
     """The second one dies: in the next attempt the first is skipped through, and the second goes on, not the first."""
     kinds = [{"model": "dense", "source": "arrays", "epochs": EPOCHS, "seed": seed} for seed in (1, 2)]

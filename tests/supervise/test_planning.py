@@ -51,7 +51,7 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
     assert 0.8 * (1100 << 20) < best <= 1100 << 20
 
 
-@pytest.mark.parametrize("kind", ["one-batch", "thread", "child"])
+@pytest.mark.parametrize("kind", ["eager", "one-batch", "thread", "child"])
 def test_however_it_trains(tmp_path, kind):
     told = plan(tmp_path, kind, "--no-search")
     assert told["how"] == "measured" and told["batch_size"] == 256

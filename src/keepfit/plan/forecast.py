@@ -14,7 +14,8 @@ from typing import Any
 
 from .micro_batch import Line, Trial
 
-# Shares of a forecast by which nine of ten trainings differ from it at most (bench forecast, tuning models).
+# Shares of a forecast on either side. Not calibrated: `bench forecast` has not been run on its models, so no coverage
+# is claimed for them.
 MEASURED_LOW, MEASURED_HIGH = 0.08, 0.08
 STATIC_LOW, STATIC_HIGH = 0.25, 0.35
 DOUBT = 2.0  # the static forecast is trusted to this factor before anything was measured
@@ -87,7 +88,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Point:
-    """A forecast in bytes: the value, and the interval that nine of ten stay in."""
+    """A forecast in bytes: the value, and an interval whose coverage is not known yet."""
 
     peak: int
     low: int

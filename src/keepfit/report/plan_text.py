@@ -28,7 +28,7 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     fits = document["fits"]
     headline = (
         f"batch {document['batch_size']} needs about {size(document['predicted_peak_bytes'])}"
-        f" ({size(low)} to {size(high)}, 9 of 10); there are {size(document['limit_bytes'])}"
+        f" ({size(low)} to {size(high)}, not calibrated); there are {size(document['limit_bytes'])}"
         f" ({document['limit_source']}): {'it fits' if fits else 'it may not fit'}"
     )
     lines = [style(one_line(headline), "green" if fits else "red")]

@@ -124,7 +124,7 @@ def document(made: Plan) -> dict[str, Any]:
         "batch_size": facts.rows,
         "predicted_peak_bytes": point.peak,
         "interval_bytes": [point.low, point.high],
-        "coverage": 0.9,
+        "coverage": None,  # until it was measured
         "how": point.how,
         "static_peak_bytes": forecast.static(facts, facts.rows).peak,
         "fits": point.high - facts.files <= made.wanted.limit,
