@@ -70,6 +70,22 @@ def test_what_fits_is_left_alone(case):
     identical(one, other)
 
 
+@pytest.mark.parametrize(
+    "case", [cases.masked_sequence, cases.frozen_part, cases.unused_weights, cases.unbuilt_model, cases.compiled_by_xla]
+)
+def test_a_lean_attempt_learns_from_the_split_step_alone(case, monkeypatch):
+    """The whole batch is not traced; gradients that are sparse, or that are none, are found out on the way."""
+    whole = _with(trained := Trained(case), trained.fit)
+    monkeypatch.setattr(splitting.guarded()[1], "lean", True)
+    lean = Trained(case, rows=4, trials=(2, 3))
+    split = _with(lean, lean.fit)
+    assert lean.counsel.told("batch")[0]["estimate"] is None
+    assert lean.counsel.told("tried")[0]["estimate"]["whole"] > 0
+    for name in ("weights", "optimizer", "history"):
+        difference, where = splitting.largest_difference(getattr(whole, name), getattr(split, name))
+        assert difference <= 5e-5, f"{name}: {where} differs by {difference:.2g}"
+
+
 def contrastive():
     keras = cases._keras()
 

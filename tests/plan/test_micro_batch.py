@@ -19,7 +19,16 @@ def test_the_choice_fits_wherever_a_row_does(limit, rows, line, others):
     room = Room(limit, others * MIB)
     chosen = micro_batch.choose(room, rows, line)
     assert 1 <= chosen <= rows
-    assert line.peak(chosen) <= room.target or chosen == 1
+    assert line.peak(chosen) <= room.target_from(line.base) or chosen == 1
+
+
+@given(limits, batches, lines)
+def test_what_a_step_needs_whatever_its_rows_leaves_room_that_is_shared(limit, rows, line):
+    """Half of what is left is used, and half stays free, where the fixed part alone is beyond the target."""
+    room = Room(limit, 0)
+    assert room.target <= room.target_from(line.base)
+    if line.base < limit:
+        assert room.target_from(line.base) < limit
 
 
 @given(limits, batches, lines)
@@ -27,11 +36,11 @@ def test_the_choice_is_the_largest_of_its_number_of_parts(limit, rows, line):
     """One part fewer would not fit."""
     room = Room(limit, 0)
     chosen = micro_batch.choose(room, rows, line)
-    parts = -(-rows // chosen)
-    if parts > 2 and line.largest(room.target) >= 1:
-        assert line.peak(-(-rows // (parts - 1))) > room.target - line.slope
+    parts, target = -(-rows // chosen), room.target_from(line.base)
+    if parts > 2 and line.largest(target) >= 1:
+        assert line.peak(-(-rows // (parts - 1))) > target - line.slope
     if parts == 2:
-        assert line.peak(rows) > micro_batch.WHOLE * room.target - line.slope
+        assert line.peak(rows) > micro_batch.WHOLE * target - line.slope
 
 
 @given(batches, lines, limits, limits)
@@ -65,6 +74,15 @@ def test_a_line_is_found_again(line, first, more):
     trials = [Trial(rows, line.peak(rows)) for rows in (first, first + more)]
     found = micro_batch.line(trials, 1000, None)
     assert abs(found.peak(500) - line.peak(500)) <= 600 + line.slope * 0.01 * 500
+
+
+def test_a_slope_that_drowned_in_noise_is_the_estimates():
+    estimate = Estimate(1024 * MIB, 0)  # 1 MiB a row, within a factor of two
+    for noise, slope in ((-5, 1), (1, 1), (5, 2)):
+        found = micro_batch.line([Trial(16, 300 * MIB), Trial(17, (300 + noise) * MIB)], 1024, estimate)
+        assert abs(found.slope / MIB - slope) < 0.01
+    steep = micro_batch.line([Trial(16, 300 * MIB), Trial(18, 340 * MIB)], 1024, estimate)
+    assert steep.slope == 20 * MIB  # no noise is so large
 
 
 def test_comfort_allows_for_an_estimate_that_is_half_of_the_truth():

@@ -75,6 +75,7 @@ def test_an_end_is_told_as_one():
     [
         ("memory_budget", "train", 10, True),
         ("memory_budget", "data", 10, False),
+        ("model_too_large", "train", 10, True),
         ("segfault", "train", 90, True),
         ("segfault", "train", 50, False),
         ("killed_unknown", "train", 99, False),

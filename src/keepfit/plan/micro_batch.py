@@ -12,6 +12,7 @@ from dataclasses import dataclass
 TARGET = 0.92  # of the limit: where a chosen micro-batch may peak
 NOISE = 16 << 20  # bytes: two measurements that differ by less tell nothing of a slope
 RESERVE = 64 << 20  # and at least so many bytes below it: allocators are not exact, however small the limit
+LEFT = 0.5  # of what a step leaves free whatever its rows: may be used where that alone is beyond the target
 DOUBT = 2.0  # an estimate from the graph is trusted to this factor
 WHOLE = 0.85  # of the target: the whole batch is far from what was measured, and is taken only with room to spare
 FIRST_SHARE = 0.08  # of the room may go into the first trial, by the estimate
@@ -32,6 +33,11 @@ class Room:
     def target(self) -> int:
         """What the training process may use at its peak."""
         return min(int(self.limit * TARGET), self.limit - RESERVE) - self.others
+
+    def target_from(self, base: float) -> int:
+        """The same where a step needs `base` whatever its rows: the smallest micro-batch is the slowest, and
+        saves next to nothing there."""
+        return max(self.target, int(base + LEFT * max(0.0, self.limit - self.others - base)))
 
 
 @dataclass(frozen=True)
@@ -91,12 +97,14 @@ def second_trial(room: Room, in_use: int, first: Trial, rows: int, estimate: Est
 
 
 def line(trials: Sequence[Trial], rows: int, estimate: Estimate | None) -> Line:
-    """The line through the two trials; a slope that may have drowned in noise is at least the estimate's."""
+    """The line through the two trials; a slope that may have drowned in noise is the estimate's, within its doubt."""
     first, second = trials[0], trials[-1]
     slope = (second.peak - first.peak) / max(1, second.rows - first.rows)
-    drowned = second.peak - first.peak < NOISE
-    least = (1.0 if drowned else 0.25) * estimate.per_row(rows) if estimate is not None else 1.0
-    slope = max(slope, least, 1.0)
+    if estimate is not None:
+        drowned = second.peak - first.peak < NOISE
+        per_row = estimate.per_row(rows)
+        slope = _between(slope, per_row, DOUBT * per_row) if drowned else max(slope, 0.25 * per_row)
+    slope = max(slope, 1.0)
     return Line(second.peak - slope * second.rows, slope)
 
 
@@ -105,8 +113,9 @@ def choose(room: Room, rows: int, known: Line, at_most: int | None = None) -> in
 
     `rows` itself means the whole batch. At least one row: whether that fits, the run will tell.
     """
-    most = min(rows, at_most or rows, max(1, known.largest(room.target)))
-    if most == rows > 1 and known.peak(rows) > WHOLE * room.target:
+    target = room.target_from(known.base)
+    most = min(rows, at_most or rows, max(1, known.largest(target)))
+    if most == rows > 1 and known.peak(rows) > WHOLE * target:
         most = rows - 1
     parts = -(-rows // most)
     return -(-rows // parts)
@@ -143,6 +152,10 @@ def smaller(room: Room, used: int, attempt: int, known: Line | None, reached: in
         return max(1, most)
     beyond = max(0, reached - known.peak(used))
     return max(1, _within(known.largest(room.target - beyond), least, most))
+
+
+def _between(value: float, low: float, high: float) -> float:
+    return max(low, min(high, value))
 
 
 def _within(value: int, low: int, high: int) -> int:

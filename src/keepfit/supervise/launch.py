@@ -61,18 +61,31 @@ def trainee_environment(
     hash_seed: str = "",
     attempt: int = 1,
     numbers: Mapping[str, object] | None = None,
+    lean: bool = False,
 ) -> dict[str, str]:
     """The user's environment, with the agent's way in and unbuffered output.
 
     Through a pipe Python holds back up to 8 KiB of output, which SIGKILL destroys; PYTHONUNBUFFERED lets
-    the last line survive. Sets come in the same order in every attempt. A value the user set stays.
+    the last line survive. Sets come in the same order in every attempt. `lean`: an attempt after a death for
+    want of memory; malloc's arenas, one a thread, each keep what was freed in them (an LSTM's first step:
+    380 MiB, with a single arena 357). A value the user set stays.
     """
     changed = dict(environment)
     changed.setdefault("PYTHONUNBUFFERED", "1")
-    for name in ("KEEPFIT_RECORD", "KEEPFIT_PULSE", "KEEPFIT_STATES", "KEEPFIT_RESUME", "KEEPFIT_NUMBERS"):
+    for name in (
+        "KEEPFIT_RECORD",
+        "KEEPFIT_PULSE",
+        "KEEPFIT_STATES",
+        "KEEPFIT_RESUME",
+        "KEEPFIT_NUMBERS",
+        "KEEPFIT_LEAN",
+    ):
         changed.pop(name, None)  # of a keepfit around this one
     if record is None or environment.get("KEEPFIT_DISABLE") == "1":
         return changed
+    if lean:
+        changed["KEEPFIT_LEAN"] = "1"
+        changed.setdefault("MALLOC_ARENA_MAX", "1")
     path = environment.get("PYTHONPATH")
     changed["PYTHONPATH"] = BOOT + (os.pathsep + path if path else "")
     changed["KEEPFIT_RECORD"] = record

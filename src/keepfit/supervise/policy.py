@@ -21,7 +21,7 @@ class Patience:
     from_nothing: bool = False  # worth another attempt even where nothing was saved: the cause is outside
 
 
-MEMORY = frozenset({"memory_budget", "cgroup_oom", "host_oom", "allocation_failed"})
+MEMORY = frozenset({"memory_budget", "cgroup_oom", "host_oom", "allocation_failed", "model_too_large"})
 CRASHES = frozenset({"segfault", "abort"})  # as libraries end that were refused memory
 
 PATIENCE = {

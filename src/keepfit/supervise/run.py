@@ -168,7 +168,7 @@ class Course:
         }
         return launch.trainee_environment(
             self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number,
-            numbers if "numbers" in options.guards else None,
+            numbers if "numbers" in options.guards else None, lean=self._again.get("at_most") is not None,
         )  # fmt: skip
 
     def _fork_judge(self, boards: stage.Stage, appoint: Callable[[int], Judge], ours: Link, theirs: Link) -> int | None:

@@ -23,6 +23,7 @@ from .telling import Telling
 
 ROOMY = 0.5  # of the limit in use: below it a batch whose need is not known may well fit, and nothing is said
 SETTLE = 3  # steps that a smaller micro-batch is given to show in the use
+LEANER = "with a single malloc arena and no look at the whole batch"
 GROWTH = 0.01  # of the limit: growth below this is level
 
 
@@ -62,6 +63,7 @@ class Steward:
         self._runs = runs
         self._telling = telling
         self._at_most = dict(at_most or {})  # rows, by step: what an earlier attempt taught
+        self._lean = at_most is not None  # one died for want of memory
         self._cases: dict[str, Case] = {}
         self._asker: object = None  # the process that asks
         self._waiting = False  # a smaller micro-batch was wanted, and is not in use yet
@@ -118,8 +120,7 @@ class Steward:
         return Room(self._limit, max(0, self._others))
 
     def _batch(self, letter: Mapping[str, Any]) -> dict[str, Any]:
-        told = letter.get("estimate")
-        estimate = Estimate(int(told["whole"]), int(told["one"])) if isinstance(told, Mapping) else None
+        estimate = _estimate(letter)
         facts = Splitting(
             step=str(letter["step"]),
             batch=int(letter["rows"]),
@@ -159,6 +160,8 @@ class Steward:
         trial = Trial(int(letter["rows"]), int(letter["peak"]), float(letter.get("seconds") or 0.0))
         case.trials.append(trial)
         case.trying = 0
+        if case.estimate is None:
+            case.estimate = _estimate(letter)
         self._write(replace(case.facts, rows=trial.rows, base=trial.peak, how="measured", trial=True))
         rows = case.facts.batch
         if len(case.trials) == 1:
@@ -311,8 +314,10 @@ class Steward:
         """After a death for want of memory: (rows at most, by step; in words) for the next attempt, or None."""
         next_rows = self.next_rows(self._use, attempt)
         case = self._last()
-        if next_rows is None or case is None:
+        if case is None or case.refused:
             return None
+        if next_rows is None:
+            return None if self._lean else (self._at_most, LEANER)
         used = case.in_use
         return {**self._at_most, case.facts.step: next_rows}, f"micro-batch {used} → {next_rows}"
 
@@ -341,3 +346,8 @@ class Steward:
 
     def _write(self, facts: Splitting) -> None:
         self._journal.write("splitting", **as_json(facts))
+
+
+def _estimate(letter: Mapping[str, Any]) -> Estimate | None:
+    told = letter.get("estimate")
+    return Estimate(int(told["whole"]), int(told["one"])) if isinstance(told, Mapping) else None

@@ -19,14 +19,17 @@ class Decision:
         self._kinds = None
         self._examined = None
         self._warm = False
-        self._graphs = {}  # of the whole batch, by name, traced to be looked at
+        self._graphs = {}  # by name: what was traced last, to be looked at
+        self._of_a_part = None  # the estimate that the split step's own graph gives
 
     def take(self):
         """The function to go on with."""
         guard, model, step = self._guard, self._model, self._step
         if device.accelerated():
             return self._on_a_device()
-        estimate = self._estimate()
+        # After a death for want of memory it is known that the batch will not run whole: its graph, tens of MiB for
+        # an estimate of just that, is not traced again.
+        estimate = None if guard.lean and step == "train" else self._estimate()
         rows = self._held.rows()
         answer = guard.counsel.ask(
             "batch",
@@ -52,7 +55,7 @@ class Decision:
                 split.micro.assign(wanted)
                 guard.counsel.ask("splitting", step=step, rows=wanted, notes=self._examined.notes)
                 return function
-            answer = guard.counsel.ask("tried", step=step, **self._trial(function, wanted))
+            answer = guard.counsel.ask("tried", step=step, estimate=self._of_a_part, **self._trial(function, wanted))
         guard.end_split(model, step)
         guard.decided(model, step, rows)
         if function is not None:
@@ -102,8 +105,8 @@ class Decision:
     def _can_split(self):
         """Look at the model with a few rows of the batch; what speaks against splitting is reported."""
         model, step = self._model, self._step
-        if model.run_eagerly:
-            model._symbolic_build(data_batch=self._held.first())  # nothing was traced that would have built it
+        if not self._graphs:  # nothing was traced that would have built it
+            model._symbolic_build(data_batch=tf().nest.map_structure(_of_any_rows, self._held.first()))
         with Unchanged(model):
             self._examined = examine.examine(model, self._held.first(), step, self._guard.source)
         if not self._examined.refusal:
@@ -135,13 +138,26 @@ class Decision:
 
     def _split_function(self):
         guard, model, step = self._guard, self._model, self._step
-        guard.begin_split(model, step, self._examined, self._kinds)
+        split = guard.begin_split(model, step, self._examined, self._kinds)
         if not device.accelerated():
             keep_giving_back()
+        function = self._traced_split()
+        if step == "train" and split.seen_kinds != split.gradient_kinds:  # not known before, and not as supposed
+            split.gradient_kinds = split.seen_kinds
+            function = None
+            self._let_go()
+            function = self._traced_split()
+        return function
+
+    def _traced_split(self):
+        model, step = self._model, self._step
         getattr(model, f"make_{step}_function")(force=True)
         function = getattr(model, f"{step}_function")
         if not model.run_eagerly:
-            self._held.trace(function)  # what cannot be traced fails here, where the whole batch is still an answer
+            with tracing.collected(self._guard.heart) as self._graphs:
+                # What cannot be traced fails here, where the whole batch is still an answer.
+                graph = self._held.trace(function)
+            self._of_a_part = liveness.estimate(graph, self._graphs, self._held.rows())
         return function
 
     def _trial(self, function, rows):
@@ -190,6 +206,11 @@ def sizes_of(model):
         "trainable": sum(_bytes(v) for v in model.trainable_weights),
         "optimizer": sum(_bytes(v) for v in getattr(optimizer, "variables", ())),
     }
+
+
+def _of_any_rows(leaf):
+    """A batch's leaf by its shape and type: a model that is built from it takes parts of it too."""
+    return None if leaf is None else tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
 
 
 def _bytes(variable):

@@ -7,6 +7,7 @@ handed on to the real step.
 """
 
 import contextlib
+import os
 import time
 import weakref
 from importlib import import_module
@@ -53,6 +54,7 @@ class Guard:
         self._heeded = 0
         self._whole = False  # steps are run as Keras has them, to be looked at
         self.gate = None  # of the numbers, where there is one
+        self.lean = "KEEPFIT_LEAN" in os.environ  # an attempt after a death for want of memory
         self.kinds = None  # while a graph is traced to learn from it: the kinds of its gradients
 
     # --- hooks --------------------------------------------------------------------------------------

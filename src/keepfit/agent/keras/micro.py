@@ -23,7 +23,8 @@ class Split:
         self.gate = gate  # of the numbers, where there is one
         self.examined = {}  # by step: train, test, predict; only these are split
         self.traces = 0  # how often its training step was traced (or run, where it is eager)
-        self.gradient_kinds = None  # of every trainable weight; None: not known before the first (eager) part
+        self.gradient_kinds = None  # of every trainable weight; None: not known before the first part
+        self.seen_kinds = None  # what the last part had
         self.compiled_parts = False  # the user asked for XLA: each part is compiled, the loop around them is not
         self.keras = _Keras(source)
         self.state = State(model, source)
@@ -202,8 +203,10 @@ def _over_parts(model, split, examined, data, part_step, training):
         part, share = parts.cut(data, begin, size), parts.share(size, rows)
         split.state.reset(before)
         part_loss, part_values, outputs, gradients = one(part, share)
+        if training:
+            split.seen_kinds = [parts.kind_of(gradient) for gradient in gradients]
         if sums is None:  # eager: only now the kinds of gradients are known
-            split.gradient_kinds = [parts.kind_of(gradient) for gradient in gradients]
+            split.gradient_kinds = split.seen_kinds
             sums = parts.nothing(split.gradient_kinds, model.trainable_weights, count)
         return (
             loss + tf().cast(part_loss, tf().float32),
@@ -215,8 +218,10 @@ def _over_parts(model, split, examined, data, part_step, training):
 
     sums = ()
     if training:
-        known = split.gradient_kinds
-        sums = None if known is None else parts.nothing(known, model.trainable_weights, count)
+        weights = model.trainable_weights
+        if split.gradient_kinds is None and not tf().executing_eagerly():  # a compiled loop has to suppose something
+            split.gradient_kinds = [parts.DENSE] * len(weights)
+        sums = None if split.gradient_kinds is None else parts.nothing(split.gradient_kinds, weights, count)
     zero = tf().constant(0.0)
     state = split.state.nothing(before)
     arrays = _arrays([*examined.outputs, *examined.masks.values()], count) if examined.gathers else []
