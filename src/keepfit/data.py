@@ -62,6 +62,9 @@ class Comparison:
 def compare(raw: Any, augmented: Any) -> Comparison:
     """Raw and augmented data side by side: type, shape, range, spread and share of NaN or Inf."""
     one, other = _sampled(raw), _sampled(augmented)
+    for word, side in (("raw", one), ("augmented", other)):
+        if not any(len(array) for array in side.values()):
+            raise ValueError(f"{word}: data with at least one row was expected; received none")
     found = [f"{name}: missing after augmentation" for name in one if name not in other]
     for name, before in one.items():
         if name in other:
@@ -114,8 +117,9 @@ def clean(dataset: Any, how: str | float = "mean") -> Any:
 
     It runs inside the graph. The mean is that of the finite values, by feature, of up to 10,000 rows.
     """
-    if not (how in ("mean", "drop") or (isinstance(how, (int, float)) and not isinstance(how, bool))):
-        raise ValueError(f"how: mean, drop or a number was expected; received {how!r}")
+    number = isinstance(how, (int, float)) and not isinstance(how, bool) and np.isfinite(how)
+    if not (how in ("mean", "drop") or number):
+        raise ValueError(f"how: mean, drop or a finite number was expected; received {how!r}")
     if not hasattr(dataset, "element_spec"):
         raise TypeError(f"a tf.data.Dataset was expected; received {type(dataset).__name__}")
     tf = import_module("tensorflow")

@@ -45,6 +45,8 @@ def test_compare_says_what_an_augmentation_did(rows):
     assert "where it was" in str(keepfit.compare(good, good * 255))
     assert "became float64" in str(keepfit.compare(good, good.astype("float64")))
     assert "NaN or Inf" in str(keepfit.compare(good, rows))
+    with pytest.raises(ValueError, match="augmented: data with at least one row was expected; received none"):
+        keepfit.compare(good, good[:0])
 
 
 @pytest.mark.parametrize("batch", [0, 8])
@@ -67,8 +69,9 @@ def test_clean_says_what_it_wants(needs):
     needs("tensorflow")
     import tensorflow as tf
 
-    with pytest.raises(ValueError, match="mean, drop or a number was expected; received 'median'"):
-        keepfit.clean(tf.data.Dataset.range(3), "median")
+    for how in ("median", float("nan")):
+        with pytest.raises(ValueError, match=f"mean, drop or a finite number was expected; received {how!r}"):
+            keepfit.clean(tf.data.Dataset.range(3), how)
     with pytest.raises(TypeError, match=r"a tf\.data\.Dataset was expected; received list"):
         keepfit.clean([1.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import struct
@@ -269,11 +270,21 @@ def test_records_without_tensorflow_are_as_tensorflow_writes_them(tmp_path, need
         for _ in range(20):
             writer.write(example([1.0, 2.0, 3.0]))
     assert codes(path) == []
-    assert records.features(example([1.0, 2.0, 3.0])) == {"x": ("float", 3), "n": ("int64", 2), "name": ("bytes", 1)}
+    found = records.features(example([1.0, 2.0, 3.0]))
+    assert {name: told[:2] for name, told in found.items()} == {
+        "x": ("float", 3),
+        "n": ("int64", 2),
+        "name": ("bytes", 1),
+    }
     with tf.io.TFRecordWriter(str(path)) as writer:
         writer.write(example([1.0, 2.0, 3.0]))
         writer.write(example([1.0, 2.0]))
     assert messages(path) == ["feature 'x' has 2 values in record 1 and 3 in the first"]
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(3000):
+            writer.write(example([1.0, float("nan") if number == 2345 else 2.0, 3.0]))
+    assert codes(path) == ["KF320"]
+    assert messages(path) == ["1 NaN; the first in row 2345, x[1]: nan"]
 
 
 def test_damaged_records_are_named(tmp_path):
@@ -429,6 +440,21 @@ def test_what_is_no_float_stays_as_it_is_written(tmp_path):
 def test_nothing_to_fix_is_said(tmp_path, shape):
     with pytest.raises(fix.CannotFix, match="holds no values"):
         fix.fix(str(save(tmp_path / "x.npy", np.zeros(shape))), str(tmp_path / "o.npy"), "mean")
+
+
+def test_a_column_without_a_finite_value_has_no_mean(tmp_path):
+    array = np.array([[1.0, np.nan], [2.0, np.inf]])
+    for how, words in (("mean", "take a mean of"), ("median", "take a median of"), ("clip", "clip to")):
+        with pytest.raises(fix.CannotFix, match=f"feature 1 has no finite value to {words}"):
+            fix.fix(str(save(tmp_path / "x.npy", array)), str(tmp_path / "o.npy"), how)
+    assert not (tmp_path / "o.npy").exists()
+
+
+def test_a_missing_value_that_was_not_asked_for_stays_missing(tmp_path):
+    (tmp_path / "t.csv").write_text('a,"b,c",n\n1.5,x,\ninf,y,2.5\n0.5,z,3.5\n')
+    assert fix.fix(str(tmp_path / "t.csv"), str(tmp_path / "o.csv"), "clip") == 1
+    with open(tmp_path / "o.csv", newline="") as file:
+        assert list(csv.reader(file)) == [["a", "b,c", "n"], ["1.5", "x", ""], ["1.5", "y", "2.5"], ["0.5", "z", "3.5"]]
 
 
 @given(hnp.arrays(np.float64, st.tuples(st.integers(1, 40), st.integers(1, 3))))

@@ -143,6 +143,37 @@ def normalised():
     return net(keras.layers.BatchNormalization()), x, y, {"phase": "input", "entry": [5], "value": "inf"}
 
 
+def masked_away():
+    """Every sample's logarithm is -inf, and is taken away again, but for one of them: of the first class."""
+    import keras
+    from keras import ops
+
+    x, y = table()
+    y = np.where(np.arange(ROWS) == SAMPLE, 0, 1 + y % 2)
+
+    def loss(y_true, y_pred):
+        first = ops.cast(ops.equal(ops.reshape(y_true, (-1,)), 0), "float32")
+        nothing = ops.log(ops.relu(-ops.square(y_pred[:, 0])))
+        return ops.where(first > 0, ops.stop_gradient(nothing), 0.0) + ops.mean(ops.square(y_pred), axis=-1)
+
+    model = keras.Sequential([keras.layers.Dense(3, name="only")])
+    return model, x, y, {"phase": "loss", "loss": loss}
+
+
+def attention_masked_with_infinity():
+    """A softmax over -inf is well; one sample has nothing to attend to at all: 0 by 0."""
+    from keras import ops
+
+    x, y = table()
+    x[:, 3:] = 0
+    x[SAMPLE] = 0
+
+    def attend(t):
+        return t * ops.softmax(ops.where(t > 0, t, -float("inf")), axis=-1)
+
+    return net(layer_of(attend, "attention")), x, y, {"phase": "forward", "layer": "attention", "op": "Softmax"}
+
+
 def own_train_step():
     import keras
     import tensorflow as tf
@@ -172,7 +203,7 @@ def own_train_step():
 
 CASES = [
     nan_feature, inf_label, log_of_zero, zero_by_zero, slope_of_the_root, exp_overflows, loss_of_its_own,
-    hidden_by_relu, normalised, own_train_step,
+    hidden_by_relu, normalised, masked_away, attention_masked_with_infinity, own_train_step,
 ]  # fmt: skip
 
 

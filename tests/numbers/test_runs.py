@@ -89,6 +89,9 @@ def test_a_damaged_picture_is_named_or_left_out(tmp_path):
     assert verdict["cause"] == "corrupt_data" and "/037.jpg is damaged" in verdict["summary"]
     skipped = run(tmp_path / "b", "picture", "--on-bad-sample", "skip")
     assert skipped.status == 0 and "epochs 2" in skipped.stdout
+    told = [finding["message"] for finding in skipped.events("finding") if finding["code"] == "KF312"]
+    assert len(told) == 1 and told[0].startswith("1 of 64 files cannot be read and are left out (")
+    assert told[0].endswith("/037.jpg)")
 
 
 HEALTHY = [

@@ -66,7 +66,8 @@ def _npy(path: str, beside: str, how: str) -> int:
     def blocks() -> Iterator[Matrix]:
         return (block for _, block in arrays.blocks(flat))
 
-    stand_in = replacements(blocks, flat.shape[1], how)
+    seen = Columns("", array.dtype.name, array.shape[1:])
+    stand_in = replacements(blocks, flat.shape[1], how, lambda column: f"{path}: {seen.label(column)}")
     kept = sum(int(np.isfinite(block).all(axis=1).sum()) for block in blocks()) if how == "drop" else len(flat)
     count = 0
     with open(beside, "xb") as file:
@@ -95,7 +96,7 @@ def _table(path: str, beside: str, how: str) -> int:
         for batch in _batches(path, as_text):
             yield np.stack([_floats(batch.column(name)) for name in names], axis=1)
 
-    stand_in = replacements(blocks, len(names), how) if names else {}
+    stand_in = replacements(blocks, len(names), how, lambda column: f"{path}: {names[column]}") if names else {}
     count = 0
     with _writer(path, beside, schema) as writer:
         for batch in _batches(path, as_text):
@@ -107,7 +108,8 @@ def _table(path: str, beside: str, how: str) -> int:
                 batch = batch.filter(pa.array(keep)) if keep is not None else batch
                 for place, name in enumerate(names):
                     index = schema.get_field_index(name)
-                    values = pa.array(cleaned[:, place], type=schema.field(index).type)
+                    missing = np.asarray(batch.column(index).is_null()) if how == "clip" else None
+                    values = pa.array(cleaned[:, place], type=schema.field(index).type, mask=missing)
                     batch = batch.set_column(index, schema.field(index), values)
             writer.write_table(pa.Table.from_batches([batch], schema=schema))
     return count
@@ -133,7 +135,10 @@ def _floats(column: Any) -> NDArray[np.float64]:
 # --- what takes their place ----------------------------------------------------------------------------------
 
 
-def replacements(blocks: Blocks, width: int, how: str) -> dict[str, NDArray[np.float64]]:
+def replacements(
+    blocks: Blocks, width: int, how: str, label: Callable[[int], str] = str
+) -> dict[str, NDArray[np.float64]]:
+    """`label`: a column's name, for one that has nothing to take a mean of."""
     if how == "drop":
         return {}
     seen = Columns("", "float64", (width,))
@@ -142,12 +147,23 @@ def replacements(blocks: Blocks, width: int, how: str) -> dict[str, NDArray[np.f
             seen.see(0, block)
             seen.add_up(block)
     assert seen.low is not None and seen.high is not None and seen.sums is not None and seen.counts is not None
+    if how != "clip" and not seen.counts.all():
+        raise CannotFix(f"{label(int(np.flatnonzero(seen.counts == 0)[0]))} has no finite value to take a {how} of")
+    if how == "clip" and (lost := (seen.counts == 0) & _has_infinity(blocks, width)).any():
+        raise CannotFix(f"{label(int(np.flatnonzero(lost)[0]))} has no finite value to clip to")
     low, high = np.nan_to_num(seen.low.astype(np.float64)), np.nan_to_num(seen.high.astype(np.float64))
     if how == "clip":
         return {"low": low, "high": high}
     if how == "mean":
         return {"nan": _means(blocks, seen.sums, seen.counts)}
     return {"nan": medians(blocks, seen.counts) if width <= WIDE else exact_medians(blocks, width)}
+
+
+def _has_infinity(blocks: Blocks, width: int) -> NDArray[np.bool_]:
+    found = np.zeros(width, np.bool_)
+    for block in blocks():
+        found |= np.isinf(block).any(axis=0)
+    return found
 
 
 def _means(blocks: Blocks, sums: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:

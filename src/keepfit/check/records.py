@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
-from .columns import Columns
+from .columns import Bad, Columns
 from .summary import Seen, Unreadable
 
-LOOKED_AT = 1000  # examples whose features are read; after that one in a hundred is
+SHOWN = 5  # entries that are not finite, told one by one
 LONGEST = 1 << 31  # bytes of a record: more is no length but damage
 _MASK = 0xA282EAD8
 _KINDS = {1: "bytes", 2: "float", 3: "int64"}
@@ -25,7 +27,7 @@ def masked_crc(content: bytes) -> int:
 
 def read(path: str, seen: Seen, advance: Callable[[int], None]) -> None:
     seen.read = True
-    schema: dict[str, tuple[str, int]] = {}
+    schema: dict[str, Columns] = {}
     with open(path, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -33,9 +35,10 @@ def read(path: str, seen: Seen, advance: Callable[[int], None]) -> None:
         for number, content in enumerate(_records(file, seen)):  # type: ignore[arg-type]
             seen.rows = number + 1
             advance(len(content) + 16)
-            if number < LOOKED_AT or number % 100 == 0:
-                _look(content, number, schema, seen)
-    seen.columns = [Columns(name, kind, rows=seen.rows) for name, (kind, _) in schema.items()]
+            _look(content, number, schema, seen)
+    seen.columns = list(schema.values())
+    for columns in seen.columns:
+        columns.rows = seen.rows
     if not seen.rows and not seen.problems:
         seen.problem("empty", "holds no record")
 
@@ -70,25 +73,37 @@ def _records(file: IO[bytes], seen: Seen) -> Iterator[bytes]:
         number += 1
 
 
-def _look(content: bytes, number: int, schema: dict[str, tuple[str, int]], seen: Seen) -> None:
+def _look(content: bytes, number: int, schema: dict[str, Columns], seen: Seen) -> None:
     try:
         found = features(content)
-    except (ValueError, IndexError, UnicodeDecodeError):
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError):
         return  # not an Example: a record may be anything
     if not schema:
-        schema.update(found)
-        return
+        for name, (kind, length, _) in found.items():
+            schema[name] = Columns(name, kind, (length,) if kind != "bytes" and length > 1 else ())
     for name in schema.keys() - found.keys():
         _once(seen, "features", f"record {number} has no feature {name!r}", number)
-    for name, (kind, length) in found.items():
+    for name, (kind, length, floats) in found.items():
         known = schema.get(name)
         if known is None:
             _once(seen, "features", f"record {number} has a feature {name!r} that the first has not", number)
-        elif kind != known[0]:
-            _once(seen, "type", f"feature {name!r} is {kind} in record {number} and {known[0]} in the first", number)
-        elif kind != "bytes" and length != known[1]:
-            message = f"feature {name!r} has {length} values in record {number} and {known[1]} in the first"
-            _once(seen, "shape", message, number)
+        elif kind != known.dtype:
+            _once(seen, "type", f"feature {name!r} is {kind} in record {number} and {known.dtype} in the first", number)
+        else:
+            if kind != "bytes" and length != known.width:
+                message = f"feature {name!r} has {length} values in record {number} and {known.width} in the first"
+                _once(seen, "shape", message, number)
+            if floats:
+                _see_bad(np.frombuffer(floats, "<f4"), number, known.bad, known.width)
+
+
+def _see_bad(values: NDArray[np.float32], number: int, bad: Bad, width: int) -> None:
+    if np.isfinite(values).all():
+        return
+    bad.nan += int(np.isnan(values).sum())
+    bad.inf += int(np.isinf(values).sum())
+    for place in np.flatnonzero(~np.isfinite(values))[: max(0, SHOWN - len(bad.first))]:
+        bad.first.append((number, min(int(place), width - 1), str(values[place])))
 
 
 def _once(seen: Seen, kind: str, message: str, row: int) -> None:
@@ -99,8 +114,8 @@ def _once(seen: Seen, kind: str, message: str, row: int) -> None:
 # --- the few lines of protocol buffers that an Example is made of ------------------------------------------------
 
 
-def features(content: bytes) -> dict[str, tuple[str, int]]:
-    """{name: (kind, number of values)} of a serialized tf.train.Example; ValueError where it is none."""
+def features(content: bytes) -> dict[str, tuple[str, int, bytes]]:
+    """{name: (kind, number of values, float values)} of a serialized tf.train.Example; ValueError where it is none."""
     found = {}
     for field, wire, value in _fields(content):
         if (field, wire) != (1, 2):
@@ -113,23 +128,24 @@ def features(content: bytes) -> dict[str, tuple[str, int]]:
     return found
 
 
-def _feature(content: bytes) -> tuple[str, int]:
+def _feature(content: bytes) -> tuple[str, int, bytes]:
     for number, wire, value in _fields(content):
         if wire == 2 and number in _KINDS:
-            return _KINDS[number], _length(number, value)
-    return "bytes", 0
+            return _KINDS[number], *_values(number, value)
+    return "bytes", 0, b""
 
 
-def _length(kind: int, content: bytes) -> int:
-    count = 0
+def _values(kind: int, content: bytes) -> tuple[int, bytes]:
+    """(how many, the bytes of floats): packed, as writers do it, or one by one."""
+    count, floats = 0, b""
     for _, wire, value in _fields(content):
-        if wire != 2 or kind == 1:
+        if kind == 2:
+            floats += value[: len(value) // 4 * 4]
+        elif wire != 2 or kind == 1:
             count += 1
-        elif kind == 2:
-            count += len(value) // 4
         else:
-            count += sum(byte < 0x80 for byte in value)
-    return count
+            count += len(value) - sum(map((0x7F).__lt__, value))
+    return (len(floats) // 4, floats) if kind == 2 else (count, b"")
 
 
 def _fields(content: bytes) -> Iterator[tuple[int, int, bytes]]:

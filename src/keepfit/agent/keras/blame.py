@@ -1,10 +1,12 @@
 """Who made it: a step that was not finite is run once more, operation by operation, to see where it began.
 
 The weights are untouched, the seeds are those of the step, and nothing is applied: the replay sees what the step
-saw. The first operation with a non-finite output is the culprit; its rows are the samples, or halves of the batch
-are tried until they are found.
+saw. The rows that are bad by themselves are the samples; the first operation with a non-finite output is the
+culprit, unless samples that are well make the same there: what a mask takes away again (`where`, a softmax over
+-inf) did no harm.
 """
 
+import collections
 import contextlib
 from importlib import import_module
 
@@ -14,6 +16,7 @@ from .decision import Unchanged
 
 MOST = 16  # samples that are named
 TRIES = 64  # replays of parts of a batch, at most, to find them
+SPOT = 3  # samples that are tried alone before an operation is believed that shows a whole batch to be bad
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -50,42 +53,49 @@ class Blame:
 
     def _whole(self, data):
         """Of a batch that cannot be cut (sparse tensors): the operation alone."""
-        first = self._replay(data, rows=0).first or {"phase": "unknown", "layer": None, "op": None}
+        first = self._replay(data, trail=Trail(0)).first or {"phase": "unknown", "layer": None, "op": None}
         return {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": [], "every": False}
 
     def _look(self, part):
-        trail = self._replay(part)
-        if not trail.is_bad:
+        if not self._replay(part, traced=False).is_bad:
             return None
         rows = int(parts.rows_of(part))
-        first = trail.first
+        first = self._replay(part).first
+        if first is not None and first["op"] == "ReadVariableOp":
+            return {"phase": "weights", "layer": first["layer"], "op": None, "rows": list(range(rows))}
+        shown = list(range(rows)) if first is None or first["rows"] is None else first["rows"]
+        bad = self._proven(part, rows, shown)
+        cleared = sorted({*shown} - {*bad})
+        if first is not None and cleared:
+            well = self._replay(_rows(part, cleared[:MOST]), trail=Trail(0, goes_on=True))
+            first = self._replay(_rows(part, bad), trail=Trail(len(bad), harmless=well.met)).first
         if first is None:  # only the sum of many finite numbers is not
-            return {"phase": "backward", "layer": None, "op": None, "rows": self._bisect(part, rows)}
-        found = {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": first["rows"]}
-        entries = _entries(part, import_module(self._source + "trainers.data_adapters.data_adapter_utils"))
-        given = [entry for entry in entries if entry["rows"]]
-        if first["op"] == "ReadVariableOp":
-            found.update(phase="weights", op=None, rows=list(range(rows)))
-        elif given and first["taken_in"]:
-            entry = given[0]
-            found.update(phase=entry["phase"], op=None, rows=entry["rows"], entry=entry["entry"], name=entry["name"])
-            found["value"] = entry["value"]
-        elif found["rows"] is None:
-            found["rows"] = self._bisect(part, rows)
-        elif len(found["rows"]) < rows:
-            found["rows"] = self._with_others(part, rows, found["rows"])
+            return {"phase": "backward", "layer": None, "op": None, "rows": bad}
+        found = {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": bad}
+        entries = _entries(_rows(part, bad), import_module(self._source + "trainers.data_adapters.data_adapter_utils"))
+        given = next((entry for entry in entries if entry["rows"]), None)
+        if given and first["taken_in"]:
+            found.update(phase=given["phase"], op=None, rows=[bad[row] for row in given["rows"]])
+            found.update({name: given[name] for name in ("entry", "name", "value")})
         return found
 
-    def _with_others(self, part, rows, known):
-        """Samples whose own trouble began at a later operation; all of them where every one is bad."""
-        others = [row for row in range(rows) if row not in set(known)]
-        rest = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, others), part)
-        return sorted([*known, *(others[row] for row in self._halved(rest, 0, len(others)))])
+    def _proven(self, part, rows, shown):
+        """The rows that are bad by themselves, those an operation has shown first; these where only the whole is bad.
 
-    def _bisect(self, part, rows):
-        """The rows that are bad alone; all of them where only the whole is."""
-        found = self._halved(part, 0, rows)
-        return found or list(range(rows))
+        Others may be bad too: their trouble began at a later operation.
+        """
+        few = shown[:: max(1, len(shown) // SPOT)][:SPOT]
+        if len(shown) > 2 * SPOT and all(self._replay(_rows(part, [row]), traced=False).is_bad for row in few):
+            bad = shown
+        else:
+            bad = self._alone(part, shown)
+        others = sorted({*range(rows)} - {*shown})
+        return sorted([*bad, *self._alone(part, others)]) or shown
+
+    def _alone(self, part, places):
+        if not places:
+            return []
+        return [places[row] for row in self._halved(_rows(part, places), 0, len(places))]
 
     def _halved(self, part, start, size):
         if self._tries >= TRIES:
@@ -98,8 +108,8 @@ class Blame:
         half = size // 2
         return self._halved(part, start, half) + self._halved(part, start + half, size - half)
 
-    def _replay(self, part, traced=True, rows=None):
-        model, trail = self._model, Trail(int(parts.rows_of(part)) if rows is None else rows)
+    def _replay(self, part, traced=True, trail=None):
+        model, trail = self._model, trail or Trail(int(parts.rows_of(part)))
         step = getattr(model, f"{self._step}_step")
         with Unchanged(model), Untrained(model), self._gate.replaying(trail), contextlib.ExitStack() as patches:
             if traced:
@@ -136,14 +146,19 @@ class Found(Exception):
 class Trail:
     """What a replay shows: called by TensorFlow after every operation, and by the gate instead of the optimizer."""
 
-    def __init__(self, rows):
+    def __init__(self, rows, harmless=(), goes_on=False):
+        """`harmless`: places that are passed over; `goes_on`: every place is wanted, not only the first."""
         self.phase = "forward"
+        self.met = set()  # places of operations that were not finite
         self.layers = []  # the innermost is the last
         self.first = None  # the first operation that was not finite
         self.error = None
         self._rows = rows
         self._made = {}  # id of a tensor -> the layer that made it
         self._bad = False
+        self._harmless = harmless
+        self._goes_on = goes_on
+        self._count = collections.Counter()
 
     @property
     def is_bad(self):
@@ -162,10 +177,16 @@ class Trail:
         if self.first is not None or graph is not None:
             return
         layer = self.layers[-1] if self.layers else None
+        kind = (self.phase, layer, op_type)
+        self._count[kind] += 1
+        place = (*kind, self._count[kind])
         for output in outputs:
             if layer is not None:
                 self._made[id(output)] = layer
-            if not _is_finite(output):
+            if _is_finite(output):
+                continue
+            self.met.add(place)
+            if not self._goes_on and place not in self._harmless:
                 self.first = {
                     "phase": self.phase,
                     "layer": layer or next((self._made[id(i)] for i in inputs if id(i) in self._made), None),
@@ -215,6 +236,10 @@ def _follow(trail, source, patches):
         original = vars(owner)[name]
         setattr(owner, name, around(original))
         patches.callback(setattr, owner, name, original)
+
+
+def _rows(part, places):
+    return tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), part)
 
 
 def _op(op_type):

@@ -4,6 +4,7 @@ Facts only: what is in the arrays, what the labels and the loss are, how a batch
 the supervisor's.
 """
 
+import threading
 import time
 import weakref
 from importlib import import_module
@@ -17,12 +18,15 @@ from .watched import FEW, data_of
 SECONDS = 0.3  # that looking through arrays may take before the first step
 CHUNK = 1 << 22  # entries looked at at once
 EVERY = 5.0  # seconds between two batches that are looked at
+FILES = 100  # names that are told
 FIRST = 3  # batches that tell what is normal
 
 
 class Inputs:
-    def __init__(self, heart, gate, source):
+    def __init__(self, heart, gate, source, skips=False):
+        """`skips`: samples that cannot be read are left out."""
         self._heart, self._gate, self._source = heart, gate, source
+        self._skips = skips
         self._seen = None  # weak reference to the source that was looked at last
         self._trainings = 0
         self._waiting = None
@@ -40,6 +44,7 @@ class Inputs:
         self._normal, self._odd = [], {}
         watched.asked.assign(True)
         watched.begin_counting(not getattr(owner.data_adapter, "_inputs", None))  # arrays are counted at once
+        self.tell_left_out()
         try:
             self._look_at_arrays(model, owner)
         except Exception as error:
@@ -82,6 +87,22 @@ class Inputs:
         name = damaged.find_file(dataset) if hasattr(dataset, "_inputs") else None
         if name is not None:
             self._report("corrupt", file=name)
+
+    def tell_left_out(self):
+        """In the background, once a source: which files `--on-bad-sample skip` leaves out."""
+        dataset = getattr(getattr(self._heart.train_source, "data_adapter", None), "_dataset", None)
+        if not self._skips or not hasattr(dataset, "_inputs"):
+            return
+
+        def look():
+            try:
+                found = damaged.left_out(dataset)
+                if found is not None and found["files"]:
+                    self._report("left-out", **{**found, "files": found["files"][:FILES]}, count=len(found["files"]))
+            except Exception as error:
+                self._heart.failed("inputs", error)
+
+        threading.Thread(target=look, name="keepfit-left-out", daemon=True).start()
 
     def _report(self, what, **facts):
         if self._heart.journal is not None:

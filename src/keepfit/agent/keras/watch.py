@@ -19,7 +19,7 @@ def install(source, heart, missing, guarding, kept, orders):
             clip = tf().Variable(most, dtype=tf().float32, trainable=False, name="keepfit_clip")
     guarding.gate = made = gate.install(source, missing, clip)
     numbers = Numbers(heart, made, guarding, kept, source, orders)
-    inputs = Inputs(heart, made, source)
+    inputs = Inputs(heart, made, source, orders.get("bad_sample") == "skip")
     health = Health(heart, made, guarding, source, clip, wanted)
 
     def handed(watched, batch):
