@@ -99,6 +99,8 @@ class Course:
         """One attempt: (exit status, what the next attempt is to change or None)."""
         options, record, run = self._options, self._record, self._record.run
         pulse = _pulse(record)
+        if pulse is not None and self._again.get("fruitless"):
+            pulse.want_state()  # as soon as a step is done: so that the next death, however early, is not in vain too
         made, path, argv, why_no_fence = self._fenced(number)
         keeper = fence.post_keeper(made) if made is not None and made.freezes else None
         placement = self._placement
