@@ -61,6 +61,17 @@ def test_a_batch_that_fits_is_left_alone(tmp_path, unguarded):
     assert [event["how"] for event in decided(outcome)] == ["comfortable"]
 
 
+def test_a_plan_that_is_applied_is_begun_with(tmp_path, unguarded):
+    outcome = stage.run(tmp_path, stage.victim("trains_in_budget.py", *TRAINING), ["--apply", "--memory", "560MiB"])
+    assert outcome.status == 0 and result(outcome) == result(unguarded)
+    assert re.search(
+        r"keepfit: planned: batch 512 needs about .* of 560 MiB; micro-batches of about \d+", outcome.stderr
+    )
+    assert decided(outcome)[0]["how"] == "remembered"
+    assert not [event for event in outcome.events("splitting") if event["trial"]]
+    assert not outcome.events("danger")
+
+
 def test_late_growth_ends_in_a_restart_with_less(tmp_path):
     """Memory that something else takes in the second epoch: the next attempt has a smaller micro-batch."""
     outcome = stage.run(

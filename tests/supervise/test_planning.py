@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 
 import pytest
@@ -41,6 +42,30 @@ def test_the_forecast_is_near_the_truth(tmp_path):
     assert told["breakdown"]["optimizer"] > 2 * told["breakdown"]["weights"] * 0.9
     assert told["options"][0]["name"] == "micro_batch" and told["options"][0]["exact"]
     assert [path.rsplit("/", 1)[-1] for path in told["wrote"]] == ["before"]
+
+
+def test_the_same_plan_again_is_remembered_and_another_version_is_compared(tmp_path):
+    first = plan(tmp_path, "fit", "--no-search", "--memory", "2GiB")
+    assert not first["remembered"] and not first["findings"]
+    again = plan(tmp_path, "fit", "--no-search", "--memory", "2GiB")
+    assert again["remembered"] and again["tried"] == first["tried"] and not again["findings"]
+    other = plan(tmp_path, "fit", "--no-search", "--memory", "1GiB")
+    assert not other["remembered"]
+    with sqlite3.connect(tmp_path / "runs" / "index.sqlite") as database:  # as if it had been half, two versions ago
+        known = {"peak": first["predicted_peak_bytes"] // 2, "versions": ["2.19.0", "3.12.0"]}
+        database.execute("UPDATE choices SET measured = ? WHERE key LIKE 'forecast %'", (json.dumps(known),))
+    told = plan(tmp_path, "fit", "--no-search", "--memory", "2GiB")
+    assert [finding["code"] for finding in told["findings"]] == ["KF130"]
+    assert "with 2.19.0 and 3.12.0 it was" in told["findings"][0]["message"]
+
+
+def test_a_device_that_is_not_here(tmp_path):
+    told = plan(tmp_path, "fit", "--for", "2GiB GPU", "--multiple-of", "8")
+    assert told["device"] == "gpu:0" and told["limit_bytes"] == 2 << 30 and told["trials"] == 0
+    assert told["largest_batch"] % 8 == 0 and told["largest_batch"] > 256 and not told["verified"]
+    assert told["predicted_peak_bytes"] == sum(told["breakdown"].values())
+    said = plan(tmp_path, "fit", "--for", "plenty", status=64)
+    assert said.endswith("--for: a size and GPU was expected, such as \"8GiB GPU\"; received 'plenty'")
 
 
 def test_the_largest_batch_was_tried_and_fits(tmp_path):

@@ -11,22 +11,27 @@ import argparse
 import os
 import sys
 
+from ..facts import MemoryLimit
 from ..machine.limits import parse_size
 from ..supervise import planning
 from ..supervise.launch import CannotLaunch
 from . import UserError
 from .run import parse as parse
-from .selection import add_json, positive, print_json
+from .selection import add_json, add_runs_directory, positive, print_json, runs_directory
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "keepfit plan [options] -- CMD …"
     parser.add_argument("--memory", metavar="SIZE", help="the memory to plan for (default: what this machine has left)")
+    parser.add_argument(
+        "--for", dest="device", metavar="DEVICE", help='a device that is not here, such as "8GiB GPU" (less sure)'
+    )
     parser.add_argument("--reserve", metavar="SIZE", help="to be left free of it")
     parser.add_argument("--multiple-of", metavar="N", default="1", help="what the largest batch shall be a multiple of")
     parser.add_argument("--max", metavar="N", help="the largest batch that is of interest")
     parser.add_argument("--no-search", action="store_true", help="do not look for the largest batch")
     parser.add_argument("--timeout", metavar="SECONDS", help="for the script to come to its training call")
+    add_runs_directory(parser)
     add_json(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD …")
 
@@ -38,11 +43,13 @@ def main(args: argparse.Namespace) -> int:
         wanted = planning.PlanOptions(
             argv=tuple(args.command),
             memory=parse_size(args.memory) if args.memory else None,
+            device=_device(args.device) if args.device is not None else None,
             reserve=parse_size(args.reserve) if args.reserve else 0,
             multiple=_whole("--multiple-of", args.multiple_of),
             most=_whole("--max", args.max) if args.max else None,
             timeout=positive("--timeout", args.timeout) or planning.SECONDS,
             search=not args.no_search,
+            runs=runs_directory(args),
         )
         made = planning.plan(wanted, os.environ)
     except (ValueError, planning.CannotPlan) as error:
@@ -57,6 +64,14 @@ def main(args: argparse.Namespace) -> int:
 
     print(plan_text.render(document, style.wanted(sys.stdout), style.width(sys.stdout)))
     return 0
+
+
+def _device(text: str) -> MemoryLimit:
+    words = text.split()
+    kind = words[-1].lower() if len(words) == 2 else ""
+    if kind != "gpu":
+        raise UserError(f'--for: a size and GPU was expected, such as "8GiB GPU"; received {text!r}')
+    return MemoryLimit(parse_size(words[0]), text, "device")
 
 
 def _whole(name: str, text: str) -> int:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from ..blackbox.rundir import RunDirectory
 from ..machine.limits import parse_size
 from ..supervise import options as supervise_options
+from ..supervise import planning
 from ..supervise.launch import CannotLaunch
 from ..supervise.options import RunOptions
 from ..supervise.policy import where
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=str(supervise_options.KEEP),
         help="most bytes of a poisoned batch that go into the record (0: none)",
     )
+    parser.add_argument("--apply", action="store_true", help="plan first, and begin with the plan's exact options")
     parser.add_argument("--name", default="", help="a name for this run")
     parser.add_argument(
         "--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does"
@@ -88,6 +90,10 @@ def main(args: argparse.Namespace) -> int:
     if not args.command or not args.command[0]:
         raise UserError("a command was expected after --, such as: keepfit run -- python train.py")
     options = _options(args)
+    if args.apply:
+        said = planning.apply(options, os.environ)
+        if not options.quiet:
+            print(f"keepfit: {said}", file=sys.stderr)
     try:
         return supervise(options, os.environ, _conclusion)
     except CannotLaunch as error:

@@ -1,1 +1,23 @@
-"""What a step will need, and what to do about it: pure functions from measurements to choices."""
+"""What a step will need, and what to do about it: pure functions from measurements to choices.
+
+micro_batch  how many rows are computed at once     forecast  what a training will need
+largest      the largest batch that fits            options   what would make it need less
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Room(ModuleType):
+    """The room is also the function of that name: `keepfit.plan(model, …)`."""
+
+    def __call__(self, model: Any, *args: Any, **kwargs: Any) -> Any:
+        from ..forecasts import plan
+
+        return plan(model, *args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Room

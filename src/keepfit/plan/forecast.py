@@ -18,6 +18,7 @@ from .micro_batch import Line, Trial
 # is claimed for them.
 MEASURED_LOW, MEASURED_HIGH = 0.08, 0.08
 STATIC_LOW, STATIC_HIGH = 0.25, 0.35
+DEVICE_LOW, DEVICE_HIGH = 0.25, 0.75  # of one that is not here: its libraries choose other workspaces
 DOUBT = 2.0  # the static forecast is trusted to this factor before anything was measured
 CHANCE = 24 << 20  # bytes by which the peak of the same batch differs from one time to the next
 COUNTED = 0.15  # share by which the slope that the graph tells is off
@@ -145,7 +146,11 @@ def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
 def static(facts: Facts, rows: int) -> Point:
     """From the graph alone; of a loop that has none, from its first step."""
     peak = facts.files + max(facts.in_use + facts.alive(rows), facts.seen) + facts.later
-    return Point(peak, int(peak * (1 - STATIC_LOW)), int(peak * (1 + STATIC_HIGH)), "static")
+    return Point(peak, *static_interval(peak), "static")
+
+
+def static_interval(peak: int) -> tuple[int, int]:
+    return int(peak * (1 - STATIC_LOW)), int(peak * (1 + STATIC_HIGH))
 
 
 def forecast(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
@@ -154,6 +159,34 @@ def forecast(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
         return static(facts, rows)
     peak = facts.files + known.peak(rows) + facts.later
     return Point(peak, int(peak * (1 - MEASURED_LOW)), int(peak * (1 + MEASURED_HIGH)), "measured")
+
+
+def on_device(facts: Facts, rows: int) -> Point:
+    """On an accelerator that is not here: what lies in its memory, the runtime and the input stay on the host."""
+    peak = facts.model["weights"] + facts.model["optimizer"] + facts.alive(rows)
+    return Point(peak, int(peak * (1 - DEVICE_LOW)), int(peak * (1 + DEVICE_HIGH)), "static")
+
+
+def largest_on_device(facts: Facts, limit: int) -> int:
+    """The most rows whose interval lies below the limit; 0 where not even one does. By the graph alone, not tried."""
+    fixed, most = on_device(facts, 1), 1
+    if not facts.static or fixed.high > limit:
+        return 0
+    while on_device(facts, 2 * most).high <= limit and most < 1 << 30:
+        most *= 2
+    step = most
+    while step:
+        if on_device(facts, most + step).high <= limit:
+            most += step
+        step //= 2
+    return most
+
+
+def breakdown_on_device(facts: Facts) -> dict[str, int]:
+    gradients = facts.model["trainable"]
+    counted = {"weights": facts.model["weights"], "gradients": gradients, "optimizer": facts.model["optimizer"],
+               "activations": max(0, facts.alive(facts.rows) - gradients)}  # fmt: skip
+    return {**dict.fromkeys(("runtime", "workspace", "pipeline", "preloaded"), 0), **counted}
 
 
 def breakdown(facts: Facts, point: Point) -> dict[str, int]:
@@ -174,3 +207,20 @@ def breakdown(facts: Facts, point: Point) -> dict[str, int]:
         "pipeline": pipeline,
         "preloaded": facts.preloaded,
     }
+
+
+def phases(facts: Facts, point: Point) -> list[dict[str, Any]]:
+    """What is in memory when: before the first step, in one, and in one while keepfit writes a state.
+
+    Taking a state copies nothing by itself; but the step that follows writes to variables whose old values are still
+    being written out, so that weights and optimizer state are there twice.
+    """
+    step = breakdown(facts, point)
+    start = {**step, **dict.fromkeys(("gradients", "activations", "workspace"), 0)}
+    model = facts.model
+    saving = {**step, "weights": 2 * model["weights"], "optimizer": 2 * model["optimizer"]}
+    return [
+        {"name": "before the first step", "parts": start},
+        {"name": "a training step", "parts": step},
+        {"name": "a step while a state is saved", "parts": saving},
+    ]

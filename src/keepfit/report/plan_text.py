@@ -10,7 +10,7 @@ from . import tables
 from .style import Style, one_line
 
 LAYERS = 8  # the largest ones
-_WORDS = {
+WORDS = {
     "runtime": "framework and program",
     "weights": "weights",
     "gradients": "gradients",
@@ -32,8 +32,10 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         f" ({document['limit_source']}): {'it fits' if fits else 'it may not fit'}"
     )
     lines = [style(one_line(headline), "green" if fits else "red")]
-    if document["largest_batch"]:
+    if document["largest_batch"] and document["verified"]:
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}")
+    elif document["largest_batch"]:
+        lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
     lines += ["", *_breakdown(document, width)]
     layers = [layer for layer in document["layers"] if layer["activation_bytes"] or layer["weight_bytes"]][:LAYERS]
     if layers:
@@ -62,6 +64,9 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines += ["", tables.render(("BATCH TRIED", "PEAK", "ROWS A SECOND"), rows, width, colours)]
     if document["wrote"]:
         lines += ["", f"written by the script before its training call: {one_line(', '.join(document['wrote'][:8]))}"]
+    lines += [style(f"{finding['message']}  {finding['code']}", "yellow") for finding in document["findings"]]
+    if document["remembered"]:
+        lines.append(style("nothing was tried this time: the same training was planned before", "dim"))
     lines += [style(f"not counted: {one_line(text)}", "dim") for text in document["not_counted"]]
     return "\n".join(lines)
 
@@ -70,4 +75,4 @@ def _breakdown(document: Mapping[str, Any], width: int) -> list[str]:
     parts = [(name, value) for name, value in document["breakdown"].items() if value]
     whole = max(1, sum(value for _, value in parts))
     room = max(10, min(40, width - 60))
-    return [f"  {_WORDS[name]:<40}{size(value):>10}  {'█' * round(room * value / whole)}" for name, value in parts]
+    return [f"  {WORDS[name]:<40}{size(value):>10}  {'█' * round(room * value / whole)}" for name, value in parts]

@@ -165,6 +165,8 @@ class Judge:
                     self._watch_over(sample)
                 self._give_up_on_unkillable(now)
             self._wait(due)
+        if self._steward is not None:
+            self._steward.look_back()
 
     def _adopt_scope(self) -> None:
         """systemd moves the command into its scope a while after the start; until then it is sampled."""

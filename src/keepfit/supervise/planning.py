@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from ..facts import MemoryLimit
+from ..blackbox import choices
+from ..conditions.catalogue import findings
+from ..conditions.reading import size
+from ..facts import Finding, MemoryLimit, as_json
 from ..machine import cgroup, limits
-from ..plan import forecast, largest, options
-from ..plan.micro_batch import Trial
+from ..plan import forecast, largest
+from ..plan import options as priced
+from ..plan.micro_batch import Line, Room, Trial, choose
+from .launch import CannotLaunch
+from .options import RunOptions
 from .rehearsal import Rehearsal, rehearse
 
 SECONDS = 600.0  # that a script may take to come to its training call
@@ -28,6 +37,8 @@ class PlanOptions:
     most: int | None = None
     timeout: float = SECONDS
     search: bool = True  # for the largest batch
+    device: MemoryLimit | None = None  # an accelerator that is not here, to plan for instead of this machine
+    runs: Path | None = None  # where plans are remembered; None: nowhere
 
 
 @dataclass
@@ -40,13 +51,20 @@ class Plan:
     verified: list[Trial] = field(default_factory=list)
     overshot: int = 0  # trials that came to the limit
     wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
+    findings: list[Finding] = field(default_factory=list)
+    device: MemoryLimit | None = None  # one that is not here
+    remembered: bool = False  # nothing was tried: an earlier plan of the very same had been
 
     @property
     def point(self) -> forecast.Point:
+        if self.device is not None:
+            return forecast.on_device(self.facts, self.facts.rows)
         return forecast.forecast(self.facts, self.trials, self.facts.rows)
 
     @property
     def largest(self) -> int:
+        if self.device is not None:
+            return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
         return largest.largest(self.verified, self.wanted)
 
 
@@ -58,15 +76,82 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     if room <= 0:
         raise CannotPlan(f"--reserve leaves nothing of {limit.bytes >> 20} MiB ({limit.source})")
 
+    memory = _Memory(wanted, room)
+
     def small(heard: Rehearsal) -> int:
-        return forecast.next_trial(forecast.Facts.of(heard.facts or {}), room, _trials(heard))
+        facts = forecast.Facts.of(heard.facts or {})
+        return 0 if wanted.device or memory.of(facts) else forecast.next_trial(facts, room, _trials(heard))
 
     heard = rehearse(wanted.argv, environment, {"at": "first"}, room, wanted.timeout, small)
-    made = Plan(limit, _facts(heard, room, wanted.timeout), _trials(heard))
-    made.wanted = largest.Wanted(room, wanted.multiple, wanted.most)
-    if wanted.search:
+    facts = _facts(heard, room, wanted.timeout)
+    made = Plan(limit, facts, _trials(heard), wanted=largest.Wanted(room, wanted.multiple, wanted.most))
+    if wanted.device is not None:
+        if not facts.static:
+            raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
+        made.device = wanted.device
+        return made
+    if known := memory.of(facts):
+        made.trials, made.verified = ([Trial(*one) for one in known[name]] for name in ("trials", "verified"))
+        made.remembered = True
+    elif wanted.search:
         _search(made, wanted, environment)
+    memory.keep(made)
     return made
+
+
+class _Memory:
+    """Earlier plans: what was tried of the very same training, and what the same one needed with other versions."""
+
+    def __init__(self, wanted: PlanOptions, room: int) -> None:
+        self._runs = wanted.runs
+        self._asked = f"{room}/{wanted.multiple}/{wanted.most}/{wanted.search}"
+
+    def of(self, facts: forecast.Facts) -> Mapping[str, Any] | None:
+        """What was tried, where the script held as much before its training call then as it does now."""
+        key = facts.told.get("key")
+        found = choices.recall(self._runs, f"plan {key} {self._asked}") if key and self._runs else None
+        return found if found and abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
+
+    def keep(self, made: Plan) -> None:
+        told, point = made.facts.told, made.point
+        if not told.get("key") or self._runs is None:
+            return
+        name = f"forecast {told['likeness']} {point.how}"
+        before = choices.recall(self._runs, name) or {}
+        report = {"kind": "plan", "peak": point.peak, "low": point.low, "high": point.high,
+                  "versions": list(told["versions"]), "before": before.get("peak"),
+                  "versions_before": before.get("versions")}  # fmt: skip
+        made.findings += findings(report, "preflight")
+        now = time.time()
+        with contextlib.suppress(OSError):
+            self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
+        if not made.remembered and not made.overshot:
+            tried = {"trials": made.trials, "verified": made.verified}
+            values = {kind: [[t.rows, t.peak, t.seconds] for t in found] for kind, found in tried.items()}
+            known = {"in_use": made.facts.in_use, **values}
+            choices.remember(self._runs, f"plan {told['key']} {self._asked}", now, known)
+
+
+def apply(options: RunOptions, environment: Mapping[str, str]) -> str:
+    """Plan what is about to be run, and let the run begin with what keeps its results: in words, what that is.
+
+    The micro-batch is the one exact option that needs no change of the script. What was measured goes where a run looks
+    for what an earlier one has measured, so that it chooses at once. A plan that fails is no obstacle.
+    """
+    try:
+        made = plan(PlanOptions(options.argv, options.memory, search=False, runs=options.runs), environment)
+    except (CannotPlan, CannotLaunch) as error:
+        return f"no plan ({error}); it runs as without --apply"
+    facts, known = made.facts, forecast.line(made.facts, made.trials)
+    need = f"batch {facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"
+    if known is None or not facts.told.get("key"):
+        return f"planned: {need}; nothing was measured that could be applied"
+    room = Room(made.wanted.limit - facts.later, 0)
+    above = known.base - facts.in_use + facts.model["trainable"]  # in parts, their sum of gradients comes to it
+    choices.remember(options.runs, str(facts.told["key"]), time.time(), {"above": above, "slope": known.slope})
+    rows = choose(room, facts.rows, Line(facts.in_use + above, known.slope))
+    return f"planned: {need}; " + ("it runs whole" if rows == facts.rows else f"micro-batches of about {rows}")
 
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
@@ -115,36 +200,45 @@ def _doing(heard: Rehearsal) -> str:
 def document(made: Plan) -> dict[str, Any]:
     """The plan as the contract has it."""
     point, facts = made.point, made.facts
-    told = facts.told
+    told, limit = facts.told, made.device or made.limit
+    room = limit.bytes if made.device else made.wanted.limit + facts.files
     return {
         "schema": "keepfit.plan/1",
-        "device": "host",
-        "limit_bytes": made.limit.bytes,
-        "limit_source": made.limit.source,
+        "device": "gpu:0" if made.device else "host",
+        "limit_bytes": limit.bytes,
+        "limit_source": limit.source,
         "batch_size": facts.rows,
         "predicted_peak_bytes": point.peak,
         "interval_bytes": [point.low, point.high],
         "coverage": None,  # until it was measured
         "how": point.how,
-        "static_peak_bytes": forecast.static(facts, facts.rows).peak,
-        "fits": point.high - facts.files <= made.wanted.limit,
+        "static_peak_bytes": point.peak if made.device else forecast.static(facts, facts.rows).peak,
+        "fits": point.high <= room,
         "largest_batch": made.largest or None,
-        "verified": bool(made.largest),
+        "verified": bool(made.largest) and not made.device,
         "trials": len(made.trials) + len(made.verified) + made.overshot,
         "overshot": made.overshot,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.verified)],
-        "breakdown": forecast.breakdown(facts, point),
+        "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
+        "phases": [] if made.device else forecast.phases(facts, point),
         "layers": [dict(layer) for layer in facts.layers],
-        "options": [option.document() for option in options.priced(facts, made.trials, made.wanted.limit)],
+        "options": [] if made.device else [o.document() for o in priced.priced(facts, made.trials, made.wanted.limit)],
         "pipeline": [dict(stage) for stage in facts.pipeline],
+        "findings": [as_json(finding) for finding in made.findings],
+        "remembered": made.remembered,
         "wrote": list(told.get("wrote") or ()),
         "seconds": dict(told.get("seconds") or {}),
-        "not_counted": not_counted(facts),
+        "not_counted": not_counted(facts, bool(made.device)),
     }  # fmt: skip
 
 
-def not_counted(facts: forecast.Facts) -> list[str]:
+def not_counted(facts: forecast.Facts, on_device: bool = False) -> list[str]:
+    if on_device:
+        return [
+            "the driver's context, workspaces of convolutions, and what the allocator keeps",
+            "everything on the host: runtime, input pipeline, data held in memory",
+        ]
     found = ["what callbacks and the script's own code take while it trains"]
     if any(stage["stage"] == "cache" and not stage["elements"] for stage in facts.pipeline):
         found.append("a cache in memory, of a dataset that does not tell how long it is")

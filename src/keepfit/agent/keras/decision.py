@@ -220,7 +220,12 @@ def _bytes(variable):
     return size * tf().as_dtype(variable.dtype).size
 
 
-def fingerprint(model, step, held, source):
+def versions(source):
+    """Of what a measured need depends on, besides the model."""
+    return [tf().__version__, import_module(source.removesuffix("src.").rstrip(".")).__version__]
+
+
+def fingerprint(model, step, held, source, of_versions=True):
     """What a measured need depends on: the model, the rows' shapes, the versions."""
     optimizer = getattr(model, "optimizer", None)
     words = [
@@ -233,7 +238,6 @@ def fingerprint(model, step, held, source):
         str(held.rows()),
         str(bool(model.jit_compile)),
         str(bool(model.run_eagerly)),
-        tf().__version__,
-        import_module(source.removesuffix("src.").rstrip(".")).__version__,
+        *(versions(source) if of_versions else ()),
     ]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:20]

@@ -12,7 +12,7 @@ from .. import written
 from ..peak import Peak, anonymous, files, give_back, most
 from ..tensorflow import buffers, liveness, parts, tracing
 from ..tensorflow.parts import np, tf
-from .decision import fingerprint, sizes_of
+from .decision import fingerprint, sizes_of, versions
 from .examine import has_own
 
 STEPS = 3  # of a trial: the first one is not like the others
@@ -99,36 +99,46 @@ class Planner:
             with tracing.collected(self._heart) as graphs:
                 graph = held.trace(function)
         traced = time.monotonic() - began
-        rows = held.rows()
         facts = {
-            "rows": rows,
             "before": before,
-            "in_use": anonymous(),
-            "files": files(),
-            "model": sizes_of(model),
             "key": fingerprint(model, "train", held, self._source),
+            "likeness": fingerprint(model, "train", held, self._source, of_versions=False),
+            "versions": versions(self._source),
             "own_step": has_own(model, "train", self._source),
-            "eager": bool(model.run_eagerly),
-            "jit": bool(model.jit_compile),
-            "replicas": _replicas(model),
-            "optimizer": type(getattr(model, "optimizer", None)).__name__,
-            "dtype": str(getattr(getattr(model, "dtype_policy", None), "name", "")),
             "input": sum(map(_bytes, parts.leaves(held.first()))),
             "wrote": written.kept(),
-            "seconds": {"trace": traced},
+            **facts_of(model, graph, graphs, held.rows(), *_pipeline(self._heart.train_source)),
         }
-        began = time.monotonic()
-        if graph is not None:
-            facts["static"] = _curve(graph, graphs, rows)
-            facts["layers"] = _layers(model, liveness.at_peak(graph, graphs, rows, rows))
-        facts["pipeline"], facts["preloaded"] = _pipeline(self._heart.train_source)
-        facts["seconds"]["static"] = time.monotonic() - began
+        facts["seconds"]["trace"] = traced
         why_not = parts.why_not_cut(held.first())
         facts["cut"] = why_not
         self._heart.journal.write("plan", **facts)
         tried = {}
         while (answer := self._heart.counsel.ask("planned", **tried)) is not None and answer.get("rows"):
             tried = _trial(function, held, int(answer["rows"]))
+
+
+def facts_of(model, graph, graphs, rows, pipeline, preloaded):
+    """What can be told of a training before its first step; `graph` is that of its step, None where it has none."""
+    began = time.monotonic()
+    facts = {
+        "rows": rows,
+        "in_use": anonymous(),
+        "files": files(),
+        "model": sizes_of(model),
+        "eager": bool(model.run_eagerly),
+        "jit": bool(model.jit_compile),
+        "replicas": _replicas(model),
+        "optimizer": type(getattr(model, "optimizer", None)).__name__,
+        "dtype": str(getattr(getattr(model, "dtype_policy", None), "name", "")),
+        "pipeline": pipeline,
+        "preloaded": preloaded,
+    }
+    if graph is not None:
+        facts["static"] = _curve(graph, graphs, rows)
+        facts["layers"] = _layers(model, liveness.at_peak(graph, graphs, rows, rows))
+    facts["seconds"] = {"static": time.monotonic() - began}
+    return facts
 
 
 def wait_to_be_ended():
@@ -156,9 +166,14 @@ def _pipeline(owner):
     """(what the stages of the input hold, bytes of the arrays it starts from)"""
     adapter = getattr(owner, "data_adapter", None)
     arrays = getattr(adapter, "_inputs", None)
-    if arrays:
-        return [], sum(map(_bytes, parts.leaves(arrays)))
-    dataset = getattr(adapter, "_dataset", None)
+    return held_by_arrays(arrays) if arrays else held_by(getattr(adapter, "_dataset", None))
+
+
+def held_by_arrays(arrays):
+    return [], sum(map(_bytes, parts.leaves(arrays)))
+
+
+def held_by(dataset):
     return (buffers.of(dataset), buffers.preloaded(dataset)) if hasattr(dataset, "_inputs") else ([], 0)
 
 

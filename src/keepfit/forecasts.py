@@ -1,0 +1,124 @@
+"""A forecast in a notebook: `keepfit.plan(model, …)`. Nothing is run; the model's own training step is traced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from .machine import cgroup, limits
+from .machine.limits import parse_size
+from .plan import forecast, largest
+from .report import plan_html, plan_text
+from .supervise.planning import Plan, document
+
+SOURCE = "keras.src."
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a training will need. `print` shows it, a notebook draws it, `document` has the numbers."""
+
+    document: Mapping[str, Any]
+
+    @property
+    def fits(self) -> bool:
+        return bool(self.document["fits"])
+
+    @property
+    def peak_bytes(self) -> int:
+        return int(self.document["predicted_peak_bytes"])
+
+    def __str__(self) -> str:
+        return plan_text.render(self.document, colours=False, width=100)
+
+    def _repr_html_(self) -> str:
+        return plan_html.render(self.document)
+
+
+def plan(
+    model: Any,
+    x: Any,
+    y: Any = None,
+    batch_size: int | None = None,
+    optimizer: Any = None,
+    memory: str | int | None = None,
+) -> Forecast:
+    """Forecast `model.fit(x, y, batch_size)` without a step: from the graph of its training step.
+
+    `x` is what `fit` would be given: arrays, a tf.data pipeline; or tf.TensorSpec in their place, where there is no
+    data yet. `optimizer` stands in for the model's own, on a copy of it. `memory` is what to plan for, such as "8GiB".
+    The model must be compiled; its optimizer's state is made, as `fit` would make it.
+    """
+    keras, tf = import_module("keras"), import_module("tensorflow")
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"a keras.Model was expected; received {type(model).__name__}")
+    if getattr(model, "optimizer", None) is None:
+        raise ValueError("a compiled model was expected; received one without an optimizer (model.compile(…))")
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise ValueError(f"batch_size: a whole number from 1 was expected; received {batch_size!r}")
+    model = model if optimizer is None else _with(model, optimizer, keras)
+    room = parse_size(memory) if isinstance(memory, str) else memory
+    limit = limits.effective(cgroup.placement(), os.environ, room)
+    if limit is None:
+        raise ValueError("this machine does not tell how much memory there is; give memory=SIZE")
+    planning = import_module(".agent.keras.planning", __package__)
+    spec, rows, held = _specified(x, y, batch_size, tf, planning)
+    graph = None if model.run_eagerly else _traced(model, spec, tf)
+    if graph is None:
+        model._symbolic_build(data_batch=spec)
+    facts = forecast.Facts.of({**planning.facts_of(model, graph, {}, rows, *held), "cut": "a forecast runs nothing"})
+    return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes))))
+
+
+def _with(model: Any, optimizer: Any, keras: Any) -> Any:
+    copy = keras.models.clone_model(model)
+    copy.compile(optimizer=optimizer, loss=model.loss, run_eagerly=model.run_eagerly, jit_compile=model.jit_compile)
+    return copy
+
+
+def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, planning: Any) -> tuple[Any, int, Any]:
+    """(the specs of a batch, its rows, what the input holds in memory)."""
+    if isinstance(x, tf.data.Dataset):
+        if y is not None or batch_size is not None:
+            raise ValueError("y and batch_size: nothing was expected beside a tf.data pipeline, which has both")
+        spec = x.element_spec
+        return spec, _rows_of(spec, x, tf), planning.held_by(x)
+    data = (x,) if y is None else (x, y)
+    rows = batch_size or 32
+
+    def one(leaf: Any) -> Any:
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or not len(leaf.shape):
+            raise TypeError(f"arrays, a tf.data.Dataset or tf.TensorSpec were expected; received {type(leaf).__name__}")
+        return tf.TensorSpec([None, *leaf.shape[1:]], tf.as_dtype(leaf.dtype))
+
+    spec = tf.nest.map_structure(one, data)
+    arrays = [leaf for leaf in tf.nest.flatten(data) if not isinstance(leaf, tf.TensorSpec)]
+    return spec, rows, planning.held_by_arrays(arrays)
+
+
+def _rows_of(spec: Any, dataset: Any, tf: Any) -> int:
+    """Rows of a pipeline's batches: as it tells, or as its first one has them."""
+    first = tf.nest.flatten(spec)[0].shape
+    if first.rank and first[0] is not None:
+        return int(first[0])
+    stages = import_module(".agent.tensorflow.buffers", __package__).stages
+    for stage in stages(dataset):
+        size = getattr(stage, "_batch_size", None)
+        if size is not None:
+            return int(size)
+    return int(tf.shape(tf.nest.flatten(next(iter(dataset)))[0])[0])
+
+
+def _traced(model: Any, spec: Any, tf: Any) -> Any:
+    """The graph of a training step; the model keeps the function that it had."""
+    held = import_module(".agent.keras.held", __package__)
+    none: Any = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=spec)
+    before = model.train_function
+    model.make_train_function(force=True)
+    try:
+        return held.HeldBatches(iter(none), 1).trace(model.train_function)
+    finally:
+        model.train_function = before

@@ -1,0 +1,94 @@
+"""`keepfit.plan(model, …)`: a forecast from the graph alone, which leaves the model as it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import keepfit
+
+pytestmark = pytest.mark.tensorflow
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def real_tensorflow(needs):
+    needs("tensorflow")
+
+
+def made(optimizer="adam", name="first", units=256):
+    import keras
+
+    keras.utils.set_random_seed(3)
+    layers = keras.layers
+    model = keras.Sequential([keras.Input((64,)), layers.Dense(units, "relu", name=name), layers.Dense(4)])
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return model
+
+
+def data(rows=96):
+    rng = np.random.default_rng(0)
+    return rng.random((rows, 64), dtype="float32"), rng.integers(0, 4, rows)
+
+
+def test_a_larger_batch_needs_more_and_nothing_was_run():
+    import tensorflow as tf
+
+    model = made()
+    specs = tf.TensorSpec((None, 64), tf.float32), tf.TensorSpec((None,), tf.int64)
+    small, large = (keepfit.plan(model, *specs, batch_size=rows) for rows in (64, 65536))
+    assert large.document["how"] == "static" and large.document["trials"] == 0
+    assert large.document["breakdown"]["activations"] > 65536 * 256 * 4  # of the wide layer, at the least
+    assert large.peak_bytes - small.peak_bytes > 64 * MIB
+    assert int(model.optimizer.iterations.numpy()) == 0
+
+
+def test_an_optimizer_that_stands_in_changes_its_state_alone():
+    x, y = data()
+    model = made(units=4096)
+    plain = keepfit.plan(model, x, y, optimizer="sgd").document["breakdown"]
+    adam = keepfit.plan(model, x, y).document["breakdown"]
+    assert plain["weights"] == adam["weights"]
+    assert adam["optimizer"] > 1.9 * adam["weights"] and plain["optimizer"] < MIB
+
+
+def test_a_planned_model_trains_as_one_that_never_was():
+    import tensorflow as tf
+
+    x, y = data()
+    pipeline = tf.data.Dataset.from_tensor_slices((x, y)).batch(16)
+    results = []
+    for planned in (False, True):
+        model = made()
+        if planned:
+            told = keepfit.plan(model, pipeline)
+            assert told.document["batch_size"] == 16 and told.fits
+        history = model.fit(pipeline, epochs=2, verbose=0).history
+        results.append((history, [w.tobytes() for w in model.get_weights()]))
+    assert results[0] == results[1]
+
+
+def test_what_it_shows():
+    told = keepfit.plan(made(name="a_layer"), *data(), memory="2GiB")
+    assert "batch 32 needs about" in str(told) and "of 2.0 GiB" not in str(told).splitlines()[1]
+    html = told._repr_html_()
+    assert html.count("<div style='margin") == 3 and "<script" not in html
+    for phase in told.document["phases"]:
+        assert set(phase["parts"]) == set(told.document["breakdown"])
+
+
+def test_bad_input_is_said_in_a_line():
+    import keras
+    import tensorflow as tf
+
+    x, y = data()
+    with pytest.raises(TypeError, match=r"a keras\.Model was expected; received str"):
+        keepfit.plan("model", x)
+    with pytest.raises(ValueError, match="a compiled model was expected"):
+        keepfit.plan(keras.Sequential([keras.layers.Dense(2)]), x)
+    with pytest.raises(ValueError, match="batch_size: a whole number from 1 was expected; received 0"):
+        keepfit.plan(made(), x, y, batch_size=0)
+    with pytest.raises(TypeError, match="were expected; received str"):
+        keepfit.plan(made(), "data")
+    with pytest.raises(ValueError, match=r"nothing was expected beside a tf\.data pipeline"):
+        keepfit.plan(made(), tf.data.Dataset.from_tensor_slices((x, y)).batch(4), batch_size=8)
