@@ -189,10 +189,15 @@ def _layers(model, alive):
     for layer in model._flatten_layers(include_self=False, recursive=False):
         weights[layer.name] = sum(_size(variable) for variable in layer.weights)
     found = dict.fromkeys(weights, 0)
+    alive = [(name.split("/"), size) for name, size in alive]
+    # A layer that was called before goes by its name and a number: the number is the one that most layers go by.
+    seen = {word for words, _ in alive for word in words}
+    suffixes = ["", *(f"_{number}" for number in range(1, 10))]
+    suffix = max(suffixes, key=lambda each: sum(name + each in seen for name in weights))
+    owners = {name + suffix: name for name in weights}
     rest = 0
-    for name, size in alive:
-        words = name.split("/")
-        owner = next((word for word in words if word in found), None)
+    for words, size in alive:
+        owner = next((owners[word] for word in words if word in owners), None)
         if owner is None:
             rest += size
         else:
