@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from tests import stage
 
@@ -52,24 +53,36 @@ def _command(name: str, batch: int, optimizer: str, source: str) -> list[str]:
     return [sys.executable, "-m", "bench.forecast_models", name, str(batch), optimizer, source]
 
 
-def _one(name: str, batch: int, optimizer: str, source: str) -> list[object]:
-    command = _command(name, batch, optimizer, source)
+def peak_of(command: list[str]) -> tuple[int, int] | None:
+    """(peak of a fresh process, what it had after its imports) as the script prints them; None where it failed."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     found = re.search(r"^peak (\d+) after_import (\d+)", done.stdout, re.MULTILINE)
-    if found is None:
-        return [name, batch, optimizer, source, 0, 0, done.stderr[-200:], 0, 0, 0, 0, 0, ""]
-    peak, after = int(found[1]), int(found[2])
-    began = time.monotonic()
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def planned(command: list[str], *options: str) -> tuple[dict[str, Any] | None, str]:
+    """(what `keepfit plan` says of it, or None; what it complained of)."""
     with tempfile.TemporaryDirectory() as folder:
-        planned = subprocess.run(
-            [*stage.KEEPFIT, "plan", "--no-search", "--json", "--", *command], capture_output=True, text=True,
-            env={**stage.clean_environment(Path(folder)), "TF_CPP_MIN_LOG_LEVEL": "3"}, check=False,
+        done = subprocess.run(
+            [*stage.KEEPFIT, "plan", *(options or ("--no-search",)), "--json", "--", *command],
+            capture_output=True, text=True, check=False,
+            env={**stage.clean_environment(Path(folder)), "TF_CPP_MIN_LOG_LEVEL": "3"},
         )  # fmt: skip
+    return (json.loads(done.stdout) if not done.returncode else None), done.stderr[-200:]
+
+
+def _one(name: str, batch: int, optimizer: str, source: str) -> list[object]:
+    command = _command(name, batch, optimizer, source)
+    truth = peak_of(command)
+    if truth is None:
+        return [name, batch, optimizer, source, 0, 0, "the script failed", 0, 0, 0, 0, 0, ""]
+    peak, after = truth
+    began = time.monotonic()
+    told, complaint = planned(command)
     seconds = time.monotonic() - began
-    if planned.returncode:
-        return [name, batch, optimizer, source, after, peak, planned.stderr[-200:], 0, 0, 0, seconds, 0, ""]
-    told = json.loads(planned.stdout)
+    if told is None:
+        return [name, batch, optimizer, source, after, peak, complaint, 0, 0, 0, seconds, 0, ""]
     low, high = told["interval_bytes"]
     capped = _capped(command, high) if CAPPED else ""
     return [name, batch, optimizer, source, after, peak, told["predicted_peak_bytes"], low, high,

@@ -76,10 +76,23 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
     assert 0.8 * (1100 << 20) < best <= 1100 << 20
 
 
-@pytest.mark.parametrize("kind", ["eager", "one-batch", "thread", "child"])
+@pytest.mark.parametrize(
+    "kind", ["eager", "one-batch", "thread", "child", "own-step", "unbuilt", "several", "replicas"]
+)
 def test_however_it_trains(tmp_path, kind):
     told = plan(tmp_path, kind, "--no-search")
     assert told["how"] == "measured" and told["batch_size"] == 256
+
+
+def test_the_longest_sequence_counts_not_the_first(tmp_path):
+    truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "sentences", str(tmp_path)))
+    told = plan(tmp_path / "planned", "sentences", "--no-search")
+    peak = int(truth().split()[-1])
+    assert abs(told["predicted_peak_bytes"] - peak) < 0.15 * peak, (told["predicted_peak_bytes"], peak)
+    # 64 sentences of 200 words, 256 numbers each, forward and back
+    assert told["breakdown"]["activations"] > 64 * 200 * 256 * 4
+    bucketing = next(option for option in told["options"] if option["name"] == "length_bucketing")
+    assert 0.3 < bucketing["value"] < 0.9 and not bucketing["exact"]
 
 
 def test_a_planner_that_is_killed_leaves_nothing_behind(tmp_path):

@@ -61,6 +61,33 @@ def step(images, labels):
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
 
+class OwnStep(keras.Model):
+    def train_step(self, data):
+        images, labels = data
+        with tf.GradientTape() as tape:
+            value = self.compute_loss(images, labels, self(images, training=True))
+        gradients = tape.gradient(value, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": value}
+
+
+def sentences():
+    """Of 5 to 200 words, the longest far from the first ones, in batches that are as long as their longest."""
+    lengths = [5 + number % 20 for number in range(640)]
+    lengths[500] = 200
+    words = tf.data.Dataset.from_generator(
+        lambda: ((np.ones(length, "int32"), length % 2) for length in lengths),
+        output_signature=(tf.TensorSpec((None,), tf.int32), tf.TensorSpec((), tf.int32)),
+    )
+    return words.padded_batch(64, padded_shapes=((None,), ()))
+
+
+def reader():
+    words = keras.Input((None,), dtype="int32")
+    h = layers.Dense(256, activation="relu")(layers.Embedding(10, 64)(words))
+    return keras.Model(words, layers.Dense(5)(layers.GlobalAveragePooling1D()(h)))
+
+
 def train():
     try:
         if kind == "loop":
@@ -70,6 +97,28 @@ def train():
             compiled = tf.function(step)
             for images, labels in batches:
                 compiled(images, labels)
+        elif kind == "sentences":
+            own = reader()
+            own.compile("adam", loss)
+            own.fit(sentences(), epochs=2, verbose=0)
+        elif kind == "own-step":
+            own = OwnStep(inputs, model.output)
+            own.compile("adam", loss)
+            own.fit(x, y, batch_size=256, verbose=0)
+        elif kind == "unbuilt":
+            own = keras.Sequential([layers.Conv2D(width, 3), layers.GlobalAveragePooling2D(), layers.Dense(5)])
+            own.compile("adam", loss)
+            own.fit(x, y, batch_size=256, verbose=0)
+        elif kind == "several":
+            other = keras.Sequential([keras.Input((48, 48, 3)), layers.Flatten(), layers.Dense(5)])
+            for each in (model, other):
+                each.compile("adam", loss)
+                each.fit(x, y, batch_size=256, verbose=0)
+        elif kind == "replicas":
+            with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+                own = keras.models.clone_model(model)
+                own.compile("adam", loss)
+            own.fit(batches, verbose=0)
         else:
             model.compile(optimizer, loss, run_eagerly=kind == "eager")
             if kind == "one-batch":

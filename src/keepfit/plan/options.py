@@ -11,6 +11,7 @@ from .forecast import Facts, forecast, line
 from .micro_batch import Room, Trial, choose
 
 RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more forward pass
+PADDED = 0.1  # share of padding from which buckets of like lengths are worth it
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 
 
@@ -139,6 +140,16 @@ def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
 
 
 def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:
+    shapes = facts.told.get("shapes") or {}
+    padding = float(shapes.get("padding") or 0.0)
+    if padding > PADDED:
+        activations = max(0, facts.alive(facts.rows) - facts.model["trainable"])
+        how = (
+            f"tf.data bucket_by_sequence_length with smaller batches of longer sequences; {padding:.0%} is padding now"
+        )
+        yield Option(
+            "length_bucketing", round(padding, 2), peak - int(padding * activations), round(1 - padding, 2), False, how
+        )
     if facts.preloaded > peak // 20:
         how = "read it from files while it trains: tf.data.TFRecordDataset, image_dataset_from_directory, np.memmap"
         yield Option("streaming", None, peak - facts.preloaded, None, True, how)

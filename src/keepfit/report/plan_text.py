@@ -40,9 +40,15 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     layers = [layer for layer in document["layers"] if layer["activation_bytes"] or layer["weight_bytes"]][:LAYERS]
     if layers:
         rows = [
-            [one_line(layer["name"]), size(layer["activation_bytes"]), size(layer["weight_bytes"])] for layer in layers
+            [
+                one_line(layer["name"]),
+                size(layer["activation_bytes"]),
+                size(layer["weight_bytes"]),
+                f"{layer['time_share']:.0%}",
+            ]
+            for layer in layers
         ]
-        lines += ["", tables.render(("LAYER", "ACTIVATIONS", "WEIGHTS"), rows, width, colours)]
+        lines += ["", tables.render(("LAYER", "ACTIVATIONS", "WEIGHTS", "SHARE OF THE WORK"), rows, width, colours)]
     if document["options"]:
         rows = [
             [

@@ -217,6 +217,7 @@ def document(made: Plan) -> dict[str, Any]:
         "largest_batch": made.largest or None,
         "verified": bool(made.largest) and not made.device,
         "trials": len(made.trials) + len(made.verified) + made.overshot,
+        "small_trials": len(made.trials),
         "overshot": made.overshot,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.verified)],

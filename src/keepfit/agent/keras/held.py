@@ -67,6 +67,19 @@ class HeldBatches:
         except NothingHeld:
             raise (self._ended or StopIteration()) from None
 
+    def more(self):
+        """The batches behind the held ones, taken for good."""
+        while True:
+            try:
+                yield next(self._iterator)
+            except (StopIteration, tf().errors.OutOfRangeError):
+                return
+
+    def instead(self, batch):
+        """Another batch of the same data in the first one's place."""
+        self._taken()[0] = batch
+        self._rows = 0
+
     def handed_on(self):
         """What the real step is to read: the iterator itself where nothing was taken from it."""
         if self._batches is None:

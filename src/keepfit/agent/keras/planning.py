@@ -3,6 +3,7 @@
 Facts only; what they mean is the supervisor's affair, and it ends the process when it has heard enough.
 """
 
+import itertools
 import json
 import os
 import time
@@ -10,13 +11,15 @@ from importlib import import_module
 
 from .. import written
 from ..peak import Peak, anonymous, files, give_back, most
-from ..tensorflow import buffers, liveness, parts, tracing
+from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
 from .decision import fingerprint, sizes_of, versions
 from .examine import has_own
 
 STEPS = 3  # of a trial: the first one is not like the others
+BETWEEN = "(between layers)"
 LAYERS = 200  # that are told one by one
+SECONDS = 10.0  # to look for the largest batch of data whose shapes differ
 
 
 def orders():
@@ -92,6 +95,7 @@ class Planner:
     def _plan(self, model, function, held):
         before = anonymous()
         held.first()  # its buffers are filled before the first batch comes
+        shapes = _worst(held)
         began = time.monotonic()
         graphs = {}
         graph = None
@@ -107,6 +111,7 @@ class Planner:
             "own_step": has_own(model, "train", self._source),
             "input": sum(map(_bytes, parts.leaves(held.first()))),
             "wrote": written.kept(),
+            "shapes": shapes,
             **facts_of(model, graph, graphs, held.rows(), *_pipeline(self._heart.train_source)),
         }
         facts["seconds"]["trace"] = traced
@@ -136,7 +141,7 @@ def facts_of(model, graph, graphs, rows, pipeline, preloaded):
     }
     if graph is not None:
         facts["static"] = _curve(graph, graphs, rows)
-        facts["layers"] = _layers(model, liveness.at_peak(graph, graphs, rows, rows))
+        facts["layers"] = _layers(model, liveness.at_peak(graph, graphs, rows, rows), work.shares(graph, graphs, rows))
     facts["seconds"] = {"static": time.monotonic() - began}
     return facts
 
@@ -162,6 +167,38 @@ def _trial(function, held, rows):
     return {"rows": rows, "peak": peak.read(), "seconds": min(took[1:])}
 
 
+def _worst(held):
+    """Where shapes differ from batch to batch: the largest one takes the first one's place.
+
+    {batches, largest, mean, padding}: how many were looked at, bytes, and the share of zeros in whole numbers of two
+    dimensions, which is what sequences are padded with. None where all batches are alike.
+    """
+    spec = held.spec()
+    if not any(_differs(leaf) for leaf in tf().nest.flatten(spec)):
+        return None
+    until = time.monotonic() + SECONDS
+    largest, sizes, zeros, words = held.first(), [], 0, 0
+    for batch in itertools.chain([largest], held.more()):
+        size = sum(map(_bytes, parts.leaves(batch)))
+        if size > max(sizes, default=0):
+            largest = batch
+        sizes.append(size)
+        for leaf in parts.leaves(batch):
+            if leaf.dtype.is_integer and leaf.shape.rank == 2:
+                zeros += int(tf().math.count_nonzero(leaf == 0))
+                words += int(tf().size(leaf))
+        if time.monotonic() > until:
+            break
+    held.instead(largest)
+    mean = sum(sizes) // len(sizes)
+    return {"batches": len(sizes), "largest": max(sizes), "mean": mean, "padding": zeros / words if words else 0.0}
+
+
+def _differs(spec):
+    shape = getattr(spec, "shape", None)
+    return shape is not None and shape.rank is not None and None in shape.as_list()[1:]
+
+
 def _pipeline(owner):
     """(what the stages of the input hold, bytes of the arrays it starts from)"""
     adapter = getattr(owner, "data_adapter", None)
@@ -183,31 +220,36 @@ def _curve(graph, graphs, rows):
     return [(each, liveness.peak_bytes(graph, graphs, rows, each)) for each in wanted]
 
 
-def _layers(model, alive):
-    """What is alive at the peak, by the layer that made it; with the bytes of its weights."""
+def _layers(model, alive, work):
+    """By layer: what it made of all that is alive at the peak, the bytes of its weights, its share of the work."""
     weights = {}
     for layer in model._flatten_layers(include_self=False, recursive=False):
         weights[layer.name] = sum(_size(variable) for variable in layer.weights)
-    found = dict.fromkeys(weights, 0)
-    alive = [(name.split("/"), size) for name, size in alive]
+    alive, work = ([(name.split("/"), value) for name, value in found] for found in (alive, work))
     # A layer that was called before goes by its name and a number: the number is the one that most layers go by.
-    seen = {word for words, _ in alive for word in words}
+    seen = {word for words, _ in work for word in words}
     suffixes = ["", *(f"_{number}" for number in range(1, 10))]
     suffix = max(suffixes, key=lambda each: sum(name + each in seen for name in weights))
     owners = {name + suffix: name for name in weights}
-    rest = 0
-    for words, size in alive:
-        owner = next((owners[word] for word in words if word in owners), None)
-        if owner is None:
-            rest += size
-        else:
-            found[owner] += size
-    told = [{"name": name, "activation_bytes": found[name], "weight_bytes": weights[name]} for name in weights]
-    told.sort(key=lambda each: -each["activation_bytes"] - each["weight_bytes"])
-    return [
-        *told[:LAYERS],
-        *([{"name": "(between layers)", "activation_bytes": rest, "weight_bytes": 0}] if rest else []),
+
+    def by_owner(found):
+        sums = dict.fromkeys([*weights, BETWEEN], 0)
+        for words, value in found:
+            sums[next((owners[word] for word in words if word in owners), BETWEEN)] += value
+        return sums
+
+    bytes_of, share_of = by_owner(alive), by_owner(work)
+    told = [
+        {
+            "name": name,
+            "activation_bytes": bytes_of[name],
+            "weight_bytes": weights.get(name, 0),
+            "time_share": round(share_of[name], 4),
+        }
+        for name in [*weights, BETWEEN]
     ]
+    told.sort(key=lambda each: -each["activation_bytes"] - each["weight_bytes"])
+    return told[:LAYERS]
 
 
 def _rows_of(graph):

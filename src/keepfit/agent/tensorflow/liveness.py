@@ -47,11 +47,64 @@ class _Buffer:
         self.readers = 0
 
 
-class _Count:
+class Walk:
+    """What walking a graph needs: the functions that its operations run, and the sizes of what they make."""
+
     def __init__(self, graphs, batch, rows):
+        """`graphs`: functions by name; `rows` take the place of the `batch` that was traced."""
         self._graphs = graphs
         self._batch = batch
-        self._rows = rows
+        self.rows = rows
+
+    def callees(self, operation):
+        """Graphs that an operation runs, one or the other."""
+        kind = operation.type
+        if "PartitionedCall" in kind:
+            return self._named(operation, "f")
+        if kind in ("While", "StatelessWhile"):
+            body = getattr(operation, "_body_graph", None)
+            return [body] if body is not None else self._named(operation, "body")
+        if kind in ("If", "StatelessIf"):
+            branches = [getattr(operation, name, None) for name in ("_true_graph", "_false_graph")]
+            return [branch for branch in branches if branch is not None]
+        return []
+
+    def _named(self, operation, attribute):
+        """The graph of a function that an operation names."""
+        name = _attribute(operation, attribute)
+        graph = self._graphs.get(name)
+        if graph is None and name is not None:
+            known = operation.graph._get_function(name)
+            graph = getattr(known, "graph", None)
+        return [] if graph is None else [graph]
+
+    def turns(self, loop):
+        """Of a loop that keeps something for the way back: as many as its lists have room for; 0: not known."""
+        turns = 0
+        for tensor in loop.inputs:
+            if tensor.op.type in ("EmptyTensorList", "TensorListReserve"):
+                limit = tf().get_static_value(tensor.op.inputs[1])
+                turns = max(turns, int(limit) if limit is not None else 0)
+        return turns
+
+    def bytes_of(self, tensor):
+        dtype, shape = tensor.dtype, tensor.shape
+        if dtype in (tf().resource, tf().variant, tf().string):
+            return 0
+        if shape.rank is None:
+            return 0
+        count = dtype.size
+        for place, dimension in enumerate(shape):
+            # A first dimension that is not known, or was traced as the batch's, is the batch's.
+            if place == 0 and dimension in (None, self._batch):
+                dimension = self.rows
+            count *= dimension or 1
+        return count
+
+
+class _Count(Walk):
+    def __init__(self, graphs, batch, rows):
+        super().__init__(graphs, batch, rows)
         self._known = {}  # graphs already walked -> (peak, number of the operation it comes at)
 
     def graph(self, graph):
@@ -73,7 +126,7 @@ class _Count:
         yield from ((buffer.maker, buffer.size) for buffer in owned if buffer.size)
         if operation is None:
             return
-        inner, kept = self._callees(operation)
+        inner, kept = self._called(operation)
         if kept:
             yield operation.name, kept
         if inner:
@@ -120,56 +173,19 @@ class _Count:
 
     def _inside(self, operation):
         """What an operation that calls a function needs within it."""
-        inner, kept = self._callees(operation)
+        inner, kept = self._called(operation)
         return kept + max(map(self.graph, inner), default=0)
 
-    def _callees(self, operation):
+    def _called(self, operation):
         """(graphs that an operation runs, one or the other; bytes that they leave behind while it runs)."""
-        kind = operation.type
-        if "PartitionedCall" in kind:
-            return self._named(operation, "f"), 0
-        if kind in ("While", "StatelessWhile"):
-            body = getattr(operation, "_body_graph", None)
-            if body is None:
-                return self._named(operation, "body"), 0
-            return [body], self._pushed(operation, body)
-        if kind in ("If", "StatelessIf"):
-            branches = [getattr(operation, name, None) for name in ("_true_graph", "_false_graph")]
-            return [branch for branch in branches if branch is not None], 0
-        return [], 0
-
-    def _named(self, operation, attribute):
-        """The graph of a function that an operation names."""
-        name = _attribute(operation, attribute)
-        graph = self._graphs.get(name)
-        if graph is None and name is not None:
-            known = operation.graph._get_function(name)
-            graph = getattr(known, "graph", None)
-        return [] if graph is None else [graph]
+        inner = self.callees(operation)
+        loops = operation.type in ("While", "StatelessWhile") and getattr(operation, "_body_graph", None) is not None
+        return inner, self._pushed(operation, inner[0]) if loops else 0
 
     def _pushed(self, loop, body):
-        """What a loop keeps of every turn for the way back: as many turns as its lists have room for."""
-        turns = 0
-        for tensor in loop.inputs:
-            if tensor.op.type in ("EmptyTensorList", "TensorListReserve"):
-                limit = tf().get_static_value(tensor.op.inputs[1])
-                turns = max(turns, int(limit) if limit is not None else 0)
+        """What a loop keeps of every turn for the way back."""
         pushed = [op.inputs[1] for op in body.get_operations() if op.type == "TensorListPushBack"]
-        return turns * sum(self.bytes_of(tensor) for tensor in pushed)
-
-    def bytes_of(self, tensor):
-        dtype, shape = tensor.dtype, tensor.shape
-        if dtype in (tf().resource, tf().variant, tf().string):
-            return 0
-        if shape.rank is None:
-            return 0
-        count = dtype.size
-        for place, dimension in enumerate(shape):
-            # A first dimension that is not known, or was traced as the batch's, is the batch's.
-            if place == 0 and dimension in (None, self._batch):
-                dimension = self._rows
-            count *= dimension or 1
-        return count
+        return self.turns(loop) * sum(self.bytes_of(tensor) for tensor in pushed)
 
 
 def _attribute(operation, name):

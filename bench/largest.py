@@ -1,0 +1,109 @@
+"""The largest batch that fits: what `keepfit plan` finds in two trials, beside the truth and two usual ways to find it.
+
+The truth is found by halving, in cgroups of the budget's size. The two usual ways are reckoned against it: a size fits
+if it is not larger. *x 0.9*: down from the first power of two that fails. *doubling*: up from 1, then halving, to 2 %.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import statistics
+import subprocess
+import sys
+
+from tests import stage
+
+from . import tables
+from .forecast import planned
+from .forecast_models import REPORTED, TUNING
+
+MODELS = os.environ.get(
+    "BENCH_MODELS", "plain_conv,encoder,lstm,mlp,unet,MobileNetV2,ResNet50,gru,autoencoder,conv1d"
+).split(",")
+BUDGETS = [int(word) for word in os.environ.get("BENCH_BUDGETS", "1024,1536,2560").split(",")]  # MiB
+EXACT = 0.02
+HEADER = ("model", "budget MiB", "true largest", "found", "share", "trials", "OOM", "x 0.9: share", "trials", "OOM",
+          "doubling: share", "trials", "OOM")  # fmt: skip
+
+
+def main() -> None:
+    if why := stage.why_no_cgroup():
+        sys.exit(f"bench largest: {why}")
+    rows: list[list[object]] = []
+    for name in MODELS:
+        for budget in BUDGETS:
+            if (row := _one(name, budget)) is not None:
+                rows.append(row)
+                print(*row, sep="  ", flush=True)
+                if file := os.environ.get("BENCH_ROWS"):
+                    with open(file, "w", newline="") as out:
+                        csv.writer(out).writerows([HEADER, *rows])
+    shares = [float(str(row[4])) for row in rows]
+    note = (
+        f"found: least {min(shares):.3f}, median {statistics.median(shares):.3f} of the true largest (wanted ≥ 0.95); "
+        f"most trials {max(int(str(row[5])) for row in rows)} (≤ 2); OOM {sum(int(str(row[6])) for row in rows)} (0)"
+    )
+    tables.show("the largest batch", HEADER, rows, note)
+
+
+def _one(name: str, budget: int) -> list[object] | None:
+    true = _truth(name, budget << 20)
+    if not true:
+        return None
+    command = _command(name, {**TUNING, **REPORTED}[name][1])
+    told, complaint = planned(command, "--memory", f"{budget}MiB")
+    if told is None:
+        return [name, budget, true, complaint, 0, 0, 0, "", "", "", "", "", ""]
+    found = int(told["largest_batch"] or 0)
+    trials = int(told["trials"]) - int(told["small_trials"])  # the small ones are the forecast's
+    ours = [f"{found / true:.3f}", trials, told["overshot"]]
+    return [name, budget, true, found, *ours, *_backed_off(true), *_doubled(true)]
+
+
+def _command(name: str, batch: int) -> list[str]:
+    return [sys.executable, "-m", "bench.forecast_models", name, str(batch), "adam", "arrays"]
+
+
+def _fits(name: str, batch: int, budget: int) -> bool:
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    with stage.memory_cgroup(budget) as directory:
+        command = [*stage.entering(directory), *_command(name, batch)]
+        return subprocess.run(command, capture_output=True, env=environment, check=False).returncode == 0
+
+
+def _truth(name: str, budget: int) -> int:
+    """The largest batch that runs in a cgroup of that size, to 2 %; 0 where not even the first does."""
+    low, high = 0, max(1, {**TUNING, **REPORTED}[name][1] // 2)
+    while _fits(name, high, budget):
+        low, high = high, 2 * high
+    while high - low > max(1, EXACT * high):
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(name, middle, budget) else (low, middle)
+    return low
+
+
+def _backed_off(true: int) -> tuple[str, int, int]:
+    size, failed = 1, 0
+    while size <= true:
+        size *= 2
+    while size > true:
+        size, failed = max(1, int(0.9 * size)), failed + 1
+    return f"{size / true:.3f}", failed + 1, failed
+
+
+def _doubled(true: int) -> tuple[str, int, int]:
+    low, high, trials, failed = 0, 1, 1, 1
+    while high <= true:
+        low, high, trials = high, 2 * high, trials + 1
+    while high - low > max(1, EXACT * high):
+        middle, trials = (low + high) // 2, trials + 1
+        if middle <= true:
+            low = middle
+        else:
+            high, failed = middle, failed + 1
+    return f"{low / true:.3f}", trials, failed
+
+
+if __name__ == "__main__":
+    main()
