@@ -102,6 +102,16 @@ def test_awkward_moments(tmp_path, deaths):
     assert killing.result(tmp_path) == wanted()
 
 
+def test_killed_every_few_batches_it_comes_through(tmp_path):
+    """Sooner after its start than a state would be due: after a death in vain one is saved as soon as it can be."""
+    kind = {"model": "cnn", "source": "arrays", "epochs": 4}
+    wanted = killing.beside(tmp_path / "plain", **kind)
+    outcome = killing.killed(tmp_path, deaths=[["batch-end", 12 * number] for number in range(1, 8)], **kind)
+    assert outcome.status == 0, outcome.stderr
+    assert killing.deaths(outcome) >= 4
+    assert killing.result(tmp_path) == wanted()
+
+
 def test_a_shuffle_that_has_given_its_last_element(tmp_path):
     """It is gone from the iterator some batches before the epoch's end, and with it the seeds of the next epochs."""
     kind = {"model": "dense", "source": "tfdata", "validation": "tfdata", "epochs": EPOCHS}

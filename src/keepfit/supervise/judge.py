@@ -27,7 +27,7 @@ from .options import RunOptions
 from .planned import PlannedRestart
 from .relay import Poller, Relay
 from .stage import Stage
-from .steward import Steward
+from .steward import Lessons, Steward
 from .telling import Telling
 from .vigil import Vigil
 
@@ -61,7 +61,7 @@ class Judge:
         stage: Stage | None = None,
         adopter: int | None = None,
         others: tuple[int, ...] = (),
-        at_most: Mapping[str, int] | None = None,
+        lessons: Lessons | None = None,
         restarts: int = 0,
     ) -> None:
         self._options = options
@@ -75,7 +75,7 @@ class Judge:
         self._relay: Relay | None = None
         self._adopter = adopter
         self._not_the_commands = (os.getpid(), *others)
-        self._at_most = at_most
+        self._lessons = lessons or Lessons()
         self.may_go_again = restarts > 0
         self.refused = False  # it was to be resumed, and is another training: one line says so
         self._planned: PlannedRestart | None = None
@@ -144,7 +144,7 @@ class Judge:
             return
         source = "--memory" if limit.bytes == self._options.memory else limit.source
         self._steward = Steward(
-            limit.bytes, source, self._pulse, self._journal, self._run.path.parent, self._telling, self._at_most
+            limit.bytes, source, self._pulse, self._journal, self._run.path.parent, self._telling, self._lessons
         )
         self._planned = PlannedRestart(self._pulse, self._run)
 

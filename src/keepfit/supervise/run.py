@@ -20,6 +20,7 @@ from .judge import Judge, Subject
 from .link import Link
 from .options import RunOptions
 from .records import Record
+from .steward import Lessons
 
 # What the judge does once the record is complete: (run, runs directory) -> text for the user.
 Verdict = Callable[[RunDirectory, RunOptions], str]
@@ -95,6 +96,10 @@ class Course:
             if not record.kept:
                 shutil.rmtree(record.run.path.parent, ignore_errors=True)
 
+    @property
+    def _lessons(self) -> Lessons:
+        return Lessons(self._again.get("at_most") or {}, bool(self._again.get("lean")))
+
     def _attempt(self, boards: stage.Stage, number: int) -> tuple[int, dict[str, Any] | None]:
         """One attempt: (exit status, what the next attempt is to change or None)."""
         options, record, run = self._options, self._record, self._record.run
@@ -116,7 +121,7 @@ class Course:
         def appoint(parent: int) -> Judge:
             return Judge(
                 options, run, record.journal, before, theirs, pulse, made, boards, parent, others,
-                self._again.get("at_most"), restarts,
+                self._lessons, restarts,
             )  # fmt: skip
 
         judge = self._fork_judge(boards, appoint, ours, theirs)
@@ -170,7 +175,7 @@ class Course:
         }
         return launch.trainee_environment(
             self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number,
-            numbers if "numbers" in options.guards else None, lean=self._again.get("at_most") is not None,
+            numbers if "numbers" in options.guards else None, self._lessons.lean,
         )  # fmt: skip
 
     def _fork_judge(self, boards: stage.Stage, appoint: Callable[[int], Judge], ours: Link, theirs: Link) -> int | None:
@@ -234,10 +239,12 @@ class Course:
         judge.say(
             f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again{pause}, {decided.changed}"
         )
-        at_most = smaller[0] if smaller else self._again.get("at_most")
+        at_most = smaller[0] if smaller else self._lessons.at_most
+        lean = self._lessons.lean or bool(smaller and smaller[1])
         link.send(
-            again={"at_most": at_most, "changed": decided.changed, "pause": decided.pause, "cause": death.cause,
-                   "fruitless": decided.fruitless, "reached": newest.number if newest else 0, "trained": trained}
+            again={"at_most": dict(at_most), "lean": lean, "changed": decided.changed, "pause": decided.pause,
+                   "cause": death.cause, "fruitless": decided.fruitless, "trained": trained,
+                   "reached": newest.number if newest else 0}
         )  # fmt: skip
         return True
 

@@ -28,6 +28,14 @@ LEANER = "with a single malloc arena and no look at the whole batch"
 GROWTH = 0.01  # of the limit: growth below this is level
 
 
+@dataclass(frozen=True)
+class Lessons:
+    """What earlier attempts of the run taught."""
+
+    at_most: Mapping[str, int] = field(default_factory=dict)  # rows, by step
+    lean: bool = False  # one died for want of memory
+
+
 @dataclass
 class Case:
     """One step function of one model: what was asked, tried and answered."""
@@ -55,7 +63,7 @@ class Steward:
         journal: JournalWriter,
         runs: Path,
         telling: Telling,
-        at_most: Mapping[str, int] | None = None,
+        lessons: Lessons,
     ) -> None:
         self._limit = limit
         self._source = source
@@ -63,8 +71,8 @@ class Steward:
         self._journal = journal
         self._runs = runs
         self._telling = telling
-        self._at_most = dict(at_most or {})  # rows, by step: what an earlier attempt taught
-        self._lean = at_most is not None  # one died for want of memory
+        self._at_most = dict(lessons.at_most)
+        self._lean = lessons.lean
         self._cases: dict[str, Case] = {}
         self._asker: object = None  # the process that asks
         self._waiting = False  # a smaller micro-batch was wanted, and is not in use yet

@@ -20,6 +20,7 @@ class Decision:
         self._examined = None
         self._warm = False
         self._graphs = {}  # by name: what was traced last, to be looked at
+        self._seen_whole = False  # whether the step was traced as Keras has it
         self._of_a_part = None  # the estimate that the split step's own graph gives
 
     def take(self):
@@ -105,7 +106,9 @@ class Decision:
     def _can_split(self):
         """Look at the model with a few rows of the batch; what speaks against splitting is reported."""
         model, step = self._model, self._step
-        if not self._graphs:  # nothing was traced that would have built it
+        if model.run_eagerly or (
+            step == "train" and not self._seen_whole
+        ):  # nothing was traced that would have built it
             model._symbolic_build(data_batch=tf().nest.map_structure(_of_any_rows, self._held.first()))
         with Unchanged(model):
             self._examined = examine.examine(model, self._held.first(), step, self._guard.source)
@@ -130,6 +133,7 @@ class Decision:
             guard.kinds = None
         if graph is None:
             return None
+        self._seen_whole = True
         if self._step == "train":
             kinds = guard.gradients.get(model, {})
             self._kinds = [kinds.get(id(variable), parts.NONE) for variable in model.trainable_weights]
