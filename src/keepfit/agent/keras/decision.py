@@ -106,9 +106,7 @@ class Decision:
     def _can_split(self):
         """Look at the model with a few rows of the batch; what speaks against splitting is reported."""
         model, step = self._model, self._step
-        if model.run_eagerly or (
-            step == "train" and not self._seen_whole
-        ):  # nothing was traced that would have built it
+        if model.run_eagerly or (step == "train" and not self._seen_whole):  # no trace has built it
             model._symbolic_build(data_batch=tf().nest.map_structure(_of_any_rows, self._held.first()))
         with Unchanged(model):
             self._examined = examine.examine(model, self._held.first(), step, self._guard.source)
