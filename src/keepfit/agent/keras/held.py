@@ -20,6 +20,7 @@ class HeldBatches:
         self._wanted = count
         self._rows = rows
         self._batches = None
+        self._shaped = None  # specs to trace for, where they are not the iterator's own
         self._ended = None  # what the iterator raised, at its end or in the middle
 
     @property
@@ -41,7 +42,8 @@ class HeldBatches:
         """The graph of the step for this data, traced as the step itself would be; nothing is run."""
         inner = dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__ or ())))
         if self._is_tf:
-            return inner["multi_step_on_iterator"].get_concrete_function(self._iterator).graph
+            iterator = self._iterator if self._shaped is None else self._iterating(self._taken(), self._shaped)
+            return inner["multi_step_on_iterator"].get_concrete_function(iterator).graph
         return inner["one_step_on_data"].__wrapped__.get_concrete_function(self.first()).graph
 
     def again(self):
@@ -76,9 +78,10 @@ class HeldBatches:
                 return
 
     def instead(self, batch):
-        """Another batch of the same data in the first one's place."""
+        """Another batch of the same data in the first one's place; the step is traced for sizes such as its own."""
         self._taken()[0] = batch
         self._rows = 0
+        self._shaped = tf().nest.map_structure(lambda leaf: tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype), batch)
 
     def handed_on(self):
         """What the real step is to read: the iterator itself where nothing was taken from it."""

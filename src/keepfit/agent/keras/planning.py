@@ -173,8 +173,8 @@ def _worst(held):
     {batches, largest, mean, padding}: how many were looked at, bytes, and the share of zeros in whole numbers of two
     dimensions, which is what sequences are padded with. None where all batches are alike.
     """
-    spec = held.spec()
-    if not any(_differs(leaf) for leaf in tf().nest.flatten(spec)):
+    spec = tf().nest.flatten(held.spec())
+    if not all(isinstance(leaf, tf().TensorSpec) for leaf in spec) or not any(map(_differs, spec)):
         return None
     until = time.monotonic() + SECONDS
     largest, sizes, zeros, words = held.first(), [], 0, 0
@@ -195,8 +195,7 @@ def _worst(held):
 
 
 def _differs(spec):
-    shape = getattr(spec, "shape", None)
-    return shape is not None and shape.rank is not None and None in shape.as_list()[1:]
+    return spec.shape.rank is not None and None in spec.shape.as_list()[1:]
 
 
 def _pipeline(owner):
