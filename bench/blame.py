@@ -16,7 +16,7 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import keras
     import numpy as np
-    from tests.agent.splitting import gated
+    from tests.agent.splitting import gated, watching
 
     heart, made = gated()
     heart.counsel.limit = 0
@@ -43,10 +43,12 @@ def main() -> None:
             if poison == "a feature":
                 x[77].flat[5] = np.nan
             heart.journal.events.clear()
+            made.numbers = watching(heart, made)  # what one case took is not held against the next
             model.fit(x, np.ones((BATCH, 1)), batch_size=BATCH, verbose=0)
             began = time.perf_counter()
             made.numbers.look()
             took = time.perf_counter() - began
+            assert not heart.failures, heart.failures
             (report,) = heart.journal.reports("numbers-poison")
             found = f"{report['phase']}, {report['op'] or report.get('name')}, {report['layer']}"
             rows.append(

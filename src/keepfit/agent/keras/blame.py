@@ -57,40 +57,46 @@ class Blame:
         return {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": [], "every": False}
 
     def _look(self, part):
-        if not self._replay(part, traced=False).is_bad:
+        if self._at_once and not self._replay(part, traced=False).is_bad:  # another part of the batch is
             return None
         rows = int(parts.rows_of(part))
         first = self._replay(part).first
         if first is not None and first["op"] == "ReadVariableOp":
             return {"phase": "weights", "layer": first["layer"], "op": None, "rows": list(range(rows))}
         shown = list(range(rows)) if first is None or first["rows"] is None else first["rows"]
-        bad = self._proven(part, rows, shown)
+        bad = self._proven(part, shown)
+        given = self._given(part, bad) if first is not None and first["taken_in"] else None
+        if given is None:  # others may be bad too: their trouble began at a later operation
+            others = sorted({*range(rows)} - {*shown})
+            bad = sorted([*bad, *self._alone(part, others)]) or shown
         cleared = sorted({*shown} - {*bad})
         if first is not None and cleared:
             well = self._replay(_rows(part, cleared[:MOST]), trail=Trail(0, goes_on=True))
             first = self._replay(_rows(part, bad), trail=Trail(len(bad), harmless=well.met)).first
-        if first is None:  # only the sum of many finite numbers is not
+            given = self._given(part, bad) if first is not None and first["taken_in"] else None
+        if first is None:  # nothing shows, or only the sum of many finite numbers is not
+            if not self._replay(part, traced=False).is_bad:
+                return None
             return {"phase": "backward", "layer": None, "op": None, "rows": bad}
         found = {"phase": first["phase"], "layer": first["layer"], "op": first["op"], "rows": bad}
-        entries = _entries(_rows(part, bad), import_module(self._source + "trainers.data_adapters.data_adapter_utils"))
-        given = next((entry for entry in entries if entry["rows"]), None)
-        if given and first["taken_in"]:
+        if given is not None:
             found.update(phase=given["phase"], op=None, rows=[bad[row] for row in given["rows"]])
             found.update({name: given[name] for name in ("entry", "name", "value")})
         return found
 
-    def _proven(self, part, rows, shown):
-        """The rows that are bad by themselves, those an operation has shown first; these where only the whole is bad.
+    def _given(self, part, bad):
+        """What is not finite in the batch itself, in the rows that are bad; None where nothing is."""
+        if not bad:
+            return None
+        entries = _entries(_rows(part, bad), import_module(self._source + "trainers.data_adapters.data_adapter_utils"))
+        return next((entry for entry in entries if entry["rows"]), None)
 
-        Others may be bad too: their trouble began at a later operation.
-        """
+    def _proven(self, part, shown):
+        """Of the rows that an operation has shown, those that are bad by themselves."""
         few = shown[:: max(1, len(shown) // SPOT)][:SPOT]
         if len(shown) > 2 * SPOT and all(self._replay(_rows(part, [row]), traced=False).is_bad for row in few):
-            bad = shown
-        else:
-            bad = self._alone(part, shown)
-        others = sorted({*range(rows)} - {*shown})
-        return sorted([*bad, *self._alone(part, others)]) or shown
+            return shown
+        return self._alone(part, shown)
 
     def _alone(self, part, places):
         if not places:
