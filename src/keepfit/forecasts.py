@@ -14,8 +14,6 @@ from .plan import forecast, largest
 from .report import plan_html, plan_text
 from .supervise.planning import Plan, document
 
-SOURCE = "keras.src."
-
 
 @dataclass(frozen=True)
 class Forecast:

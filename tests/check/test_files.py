@@ -281,6 +281,15 @@ def test_records_without_tensorflow_are_as_tensorflow_writes_them(tmp_path, need
         writer.write(example([1.0, 2.0]))
     assert messages(path) == ["feature 'x' has 2 values in record 1 and 3 in the first"]
     with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(example([1.0, 2.0, 3.0]))
+        writer.write(example([1.0, float("nan")]))
+    assert "1 NaN; the first in row 1, x: nan" in messages(path)  # of values without places of their own
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(example([]))
+        writer.write(example([]))
+        writer.write(example([1.0]))
+    assert messages(path) == ["feature 'x' has 1 values in record 2 and 0 in the first"]
+    with tf.io.TFRecordWriter(str(path)) as writer:
         for number in range(3000):
             writer.write(example([1.0, float("nan") if number == 2345 else 2.0, 3.0]))
     assert codes(path) == ["KF320"]

@@ -138,6 +138,16 @@ def test_scripts_that_never_come_to_it(tmp_path, kind, options, said):
     assert said in plan(tmp_path, kind, *options, status=64)
 
 
+def test_without_the_agent_nothing_is_planned_and_nothing_is_trained(tmp_path):
+    environment = {**stage.clean_environment(tmp_path / "runs"), "KEEPFIT_DISABLE": "1"}
+    done = subprocess.run(
+        [*stage.KEEPFIT, "plan", "--", *stage.victim("plans.py", "array", str(tmp_path))],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 64 and "KEEPFIT_DISABLE=1 keeps the agent out" in done.stderr
+    assert not (tmp_path / "before").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -16,7 +16,7 @@ from .wire import PULSE_BEATS
 
 
 class Pulse:
-    """The supervisor's end: made once a run, drained twenty times a second."""
+    """The supervisor's end: made once a run, drained a few times a second."""
 
     def __init__(self) -> None:
         self.fd = os.memfd_create("keepfit-pulse", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -65,9 +65,13 @@ class Pulse:
         wanted = wire.PULSE_WANTED.unpack_from(self._memory, wire.PULSE_WANTED_AT)
         return bool(wire.PULSE_WANTED.unpack_from(self._memory, wire.PULSE_SAVED_AT) >= wanted)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a question of the agent's lies there that was not seen yet."""
+        return wire.PULSE_QUESTION.sequence(self._memory) != self._asked
+
     def question(self) -> dict[str, Any] | None:
-        """A question of the agent's that was not seen yet."""
-        if wire.PULSE_QUESTION.sequence(self._memory) == self._asked:
+        if not self.is_asked:
             return None
         found = wire.PULSE_QUESTION.read(self._memory)
         if found is None or found[0] == self._asked:
@@ -83,7 +87,10 @@ class Pulse:
         found: list[tuple[int, bytes]] = []
         while True:
             sequence = self._seen + 1
-            record = self._record(PULSE_BEATS.position(sequence))
+            position = PULSE_BEATS.position(sequence)
+            if wire.SEQUENCE.unpack_from(self._memory, position)[0] < sequence:
+                return found  # what lies there was seen a circle ago
+            record = self._record(position)
             decoded = PULSE_BEATS.decode(record)
             if decoded is None or decoded[0] < sequence:
                 return found

@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from ..facts import Beat, Sample
 from . import wire
@@ -27,6 +28,7 @@ LANES = (FAST, SLOW, BEATS)
 SIZE = BEATS.end
 
 _SAMPLE_NAMES = [f.name for f in fields(Sample)][1:]  # all but the time, which the head carries
+_SAMPLE_VALUES = attrgetter(*_SAMPLE_NAMES)
 
 
 class RingWriter:
@@ -69,8 +71,8 @@ class RingWriter:
 
     def sample(self, sample: Sample, lane: Lane = FAST) -> None:
         sequence = self._sequence[lane.name] = self._sequence[lane.name] + 1
-        values = [getattr(sample, name) for name in _SAMPLE_NAMES]
-        values[2] = values[2].encode()[:1] or b"?"
+        processes, threads, state, *rest = _SAMPLE_VALUES(sample)
+        values = (processes, threads, state.encode()[:1] or b"?", *rest)
         self._put(lane.encode(sequence, sample.time, values), lane.position(sequence))
 
     def beat(self, beat: Beat) -> None:

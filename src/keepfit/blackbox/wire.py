@@ -20,6 +20,7 @@ PHASES = ("start", "import", "data", "build", "trace", "train", "validation", "p
 DOING = ("stepping", "filling", "callback", "saving", "between", "looping")
 
 _HEAD = "<Qd"  # sequence (from 1), CLOCK_MONOTONIC time
+SEQUENCE = struct.Struct("<Q")  # what every record begins with
 _CRC = struct.Struct("<I")
 
 

@@ -28,6 +28,15 @@ class Bad:
     def total(self) -> int:
         return self.nan + self.inf
 
+    def see(self, start: int, block: Matrix) -> NDArray[np.bool_]:
+        """Which entries of the rows from `start` on are not finite; the first ones are remembered."""
+        bad: NDArray[np.bool_] = ~np.isfinite(block)
+        self.nan += int(np.isnan(block).sum())
+        self.inf += int(np.isinf(block).sum())
+        for row, column in np.argwhere(bad)[: max(0, SHOWN - len(self.first))]:
+            self.first.append((start + int(row), int(column), str(block[row, column])))
+        return bad
+
 
 @dataclass
 class Columns:
@@ -85,11 +94,7 @@ class Columns:
             self.high = high if self.high is None else np.fmax(self.high, high)
 
     def _see_bad(self, start: int, block: Matrix) -> tuple[NDArray[Any], NDArray[Any]]:
-        bad = ~np.isfinite(block)
-        self.bad.nan += int(np.isnan(block).sum())
-        self.bad.inf += int(np.isinf(block).sum())
-        for row, column in np.argwhere(bad)[: max(0, SHOWN - len(self.bad.first))]:
-            self.bad.first.append((start + int(row), int(column), str(block[row, column])))
+        bad = self.bad.see(start, block)
         low = np.where(bad, np.inf, block).min(axis=0)
         high = np.where(bad, -np.inf, block).max(axis=0)
         none = bad.all(axis=0)

@@ -9,12 +9,10 @@ from typing import IO
 
 import google_crc32c
 import numpy as np
-from numpy.typing import NDArray
 
-from .columns import Bad, Columns
+from .columns import Columns
 from .summary import Seen, Unreadable
 
-SHOWN = 5  # entries that are not finite, told one by one
 LONGEST = 1 << 31  # bytes of a record: more is no length but damage
 _MASK = 0xA282EAD8
 _KINDS = {1: "bytes", 2: "float", 3: "int64"}
@@ -27,7 +25,7 @@ def masked_crc(content: bytes) -> int:
 
 def read(path: str, seen: Seen, advance: Callable[[int], None]) -> None:
     seen.read = True
-    schema: dict[str, Columns] = {}
+    schema: dict[str, tuple[Columns, int]] = {}
     with open(path, "rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -36,7 +34,7 @@ def read(path: str, seen: Seen, advance: Callable[[int], None]) -> None:
             seen.rows = number + 1
             advance(len(content) + 16)
             _look(content, number, schema, seen)
-    seen.columns = list(schema.values())
+    seen.columns = [columns for columns, _ in schema.values()]
     for columns in seen.columns:
         columns.rows = seen.rows
     if not seen.rows and not seen.problems:
@@ -73,37 +71,32 @@ def _records(file: IO[bytes], seen: Seen) -> Iterator[bytes]:
         number += 1
 
 
-def _look(content: bytes, number: int, schema: dict[str, Columns], seen: Seen) -> None:
+def _look(content: bytes, number: int, schema: dict[str, tuple[Columns, int]], seen: Seen) -> None:
+    """`schema`: by feature what is seen of it, and how many values the first record has."""
     try:
         found = features(content)
     except (ValueError, IndexError, KeyError, UnicodeDecodeError):
         return  # not an Example: a record may be anything
     if not schema:
         for name, (kind, length, _) in found.items():
-            schema[name] = Columns(name, kind, (length,) if kind != "bytes" and length > 1 else ())
+            schema[name] = Columns(name, kind, (length,) if kind != "bytes" and length > 1 else ()), length
     for name in schema.keys() - found.keys():
         _once(seen, "features", f"record {number} has no feature {name!r}", number)
     for name, (kind, length, floats) in found.items():
-        known = schema.get(name)
+        known, first = schema.get(name, (None, 0))
         if known is None:
             _once(seen, "features", f"record {number} has a feature {name!r} that the first has not", number)
-        elif kind != known.dtype:
+            continue
+        if kind != known.dtype:
             _once(seen, "type", f"feature {name!r} is {kind} in record {number} and {known.dtype} in the first", number)
-        else:
-            if kind != "bytes" and length != known.width:
-                message = f"feature {name!r} has {length} values in record {number} and {known.width} in the first"
-                _once(seen, "shape", message, number)
-            if floats:
-                _see_bad(np.frombuffer(floats, "<f4"), number, known.bad, known.width)
-
-
-def _see_bad(values: NDArray[np.float32], number: int, bad: Bad, width: int) -> None:
-    if np.isfinite(values).all():
-        return
-    bad.nan += int(np.isnan(values).sum())
-    bad.inf += int(np.isinf(values).sum())
-    for place in np.flatnonzero(~np.isfinite(values))[: max(0, SHOWN - len(bad.first))]:
-        bad.first.append((number, min(int(place), width - 1), str(values[place])))
+            continue
+        if kind != "bytes" and length != first:
+            message = f"feature {name!r} has {length} values in record {number} and {first} in the first"
+            _once(seen, "shape", message, number)
+            known.shape = ()  # its values have no places of their own
+        values = np.frombuffer(floats, "<f4")
+        if not np.isfinite(values).all():
+            known.bad.see(number, values.reshape(1, -1))
 
 
 def _once(seen: Seen, kind: str, message: str, row: int) -> None:

@@ -100,6 +100,11 @@ def meminfo(proc: str = "/proc") -> dict[str, int]:
     return fields(read_bytes(f"{proc}/meminfo"))
 
 
+def newest_pid(proc: str = "/proc") -> bytes | None:
+    """The pid that was given away last, as the kernel writes it."""
+    return (read_bytes(f"{proc}/loadavg") or b"").rpartition(b" ")[2] or None
+
+
 def boot_id(proc: str = "/proc") -> str:
     return (read_bytes(f"{proc}/sys/kernel/random/boot_id") or b"").decode().strip()
 

@@ -81,6 +81,7 @@ class ProcessTree:
         self._ignore = frozenset(ignore)
         self._members: dict[int, _Member] = {}
         self._strangers: set[int] = set()
+        self._newest: bytes | None = None
         self._gone = _Gone()
         self.deaths: list[ChildDeath] = []
         self._make_room_for_descriptors()
@@ -134,6 +135,13 @@ class ProcessTree:
         gone.write_bytes += member.write_bytes
         if member.pid != self.root:
             self.deaths.append(ChildDeath(member.pid, member.name, now, member.rss))
+
+    def discover_if_any(self) -> None:
+        """Newcomers, where the kernel has given a pid away since the last look: one read tells, a listing is dear."""
+        newest = procfs.newest_pid(self.proc)
+        if newest != self._newest:
+            self._newest = newest
+            self.discover()
 
     def discover(self) -> None:
         """Find newcomers: only pids not seen before are looked at, so a steady tree costs one listing."""

@@ -149,7 +149,7 @@ def smaller(room: Room, used: int, attempt: int, known: Line | None, reached: in
         return None
     most, least = (used // 2, used // 8) if attempt <= 1 else (used // 8, 1)
     if known is None:
-        return max(1, most)
+        return max(1, most) if attempt <= 1 else 1
     beyond = max(0, reached - known.peak(used))
     return max(1, _within(known.largest(room.target - beyond), least, most))
 

@@ -145,7 +145,7 @@ def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:
     if padding > PADDED:
         activations = max(0, facts.alive(facts.rows) - facts.model["trainable"])
         how = (
-            f"tf.data bucket_by_sequence_length with smaller batches of longer sequences; {padding:.0%} is padding now"
+            f"bucket_by_sequence_length, with smaller batches of longer sequences; {padding:.0%} of the words are 0 now"
         )
         yield Option(
             "length_bucketing", round(padding, 2), peak - int(padding * activations), round(1 - padding, 2), False, how

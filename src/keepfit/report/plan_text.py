@@ -60,7 +60,12 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
             ]
             for option in document["options"]
         ]
-        lines += ["", tables.render(("OPTION", "NEEDS", "TIME", "SAME RESULTS", "HOW"), rows, width, colours)]
+        lines += [
+            "",
+            tables.render(
+                ("OPTION", "NEEDS (ESTIMATE)", "TIME (ESTIMATE)", "SAME RESULTS", "HOW"), rows, width, colours
+            ),
+        ]
     if document["tried"]:
         rows = [
             [str(trial["rows"]), size(trial["peak_bytes"]), f"{trial['rows'] / trial['seconds']:.0f}"]

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ..blackbox import ring
@@ -19,6 +19,7 @@ from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
 from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
 from . import danger, fence, scene
+from .calm import Calm
 from .importing import Import
 from .launch import USAGE
 from .link import Link
@@ -29,7 +30,7 @@ from .relay import Poller, Relay
 from .stage import Stage
 from .steward import Lessons, Steward
 from .telling import Telling
-from .vigil import Vigil
+from .vigil import Vigil, written_at
 
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
 FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
@@ -108,6 +109,7 @@ class Judge:
             self._fence.remove()
             self._fence = None
         self._lookout = Lookout(self._tree, self._scene, self._journal, self._open_ring(), self._pulse, self._fence)
+        self._calm = Calm(self._scene.limit.bytes if self._scene.limit else None, self._pulse)
         self._lines()
         self._appoint_steward()
         self._journal.write(
@@ -158,15 +160,16 @@ class Judge:
                 if self._sampled is not None:
                     interval = min(interval, self._sampled.interval())
                 due = max(due + interval, now + interval / 2)
-                self._guard(now, reading)
-                self._attend(sample)
+                if self._sampled or self._import.is_measured or self._calm.is_over(now, sample.use):
+                    self._lookout.drain_pulse()
+                    self._guard(now, reading)
+                    self._attend(sample)
                 if self._lookout.detailed:
                     self._adopt_scope()
                     self._watch_over(sample)
                 self._give_up_on_unkillable(now)
             self._wait(due)
-        if self._steward is not None:
-            self._steward.look_back()
+        self._with_steward(Steward.look_back)
 
     def _adopt_scope(self) -> None:
         """systemd moves the command into its scope a while after the start; until then it is sampled."""
@@ -251,19 +254,22 @@ class Judge:
             self._end_at_the_line(found)
 
     def _attend(self, sample: Sample) -> None:
-        if self._steward is None:
+        found = self._with_steward(lambda steward: steward.attend(sample, self._lookout.last_beat, self.may_go_again))
+        if self._steward is None or self._planned is None or self._asked_to_end:
             return
+        steward = self._steward
+        due = self._planned.look(sample.time, found, lambda: steward.next_rows(sample.use) is not None)
+        if due is not None:
+            self._end_at_the_line(due)
+
+    def _with_steward(self, work: Callable[[Steward], Danger | None]) -> Danger | None:
+        """What fails in it costs the run the steward, and nothing else."""
         try:
-            found = self._steward.attend(sample, self._lookout.last_beat, self.may_go_again)
+            return work(self._steward) if self._steward is not None else None
         except Exception as error:
             self._journal.write("trouble", what=f"the steward failed: {error!r}")
             self._steward = None
-            return
-        if self._planned is None or self._asked_to_end:
-            return
-        shrinks = self._steward.next_rows(sample.use) is not None
-        if (due := self._planned.look(sample.time, found, shrinks)) is not None:
-            self._end_at_the_line(due)
+            return None
 
     @property
     def ended_well(self) -> bool:
@@ -356,7 +362,8 @@ class Judge:
         if self._lookout.last_beat is not None:
             self._vigil.beat(self._lookout.last_beat)
         already = self._vigil.suspected
-        found, stall = self._vigil.look(sample, self._lookout.doing, self._output_size())
+        output = written_at(self._run.stdout, self._run.stderr)
+        found, stall = self._vigil.look(sample, self._lookout.doing, output)
         if stall is None:
             return
         if found is Watchfulness.SUSPECTED and not already:
@@ -364,15 +371,6 @@ class Judge:
             self._warn(stall)
         elif found is Watchfulness.HANG and not self._subject.watched:
             self._end_hung(stall)
-
-    def _output_size(self) -> int:
-        total = 0
-        for path in (self._run.stdout, self._run.stderr):
-            try:
-                total += os.stat(path).st_mtime_ns
-            except OSError:
-                continue
-        return total
 
     def _report(self, report: Mapping[str, object]) -> None:
         """What the agent told through the journal."""

@@ -72,15 +72,8 @@ def trainee_environment(
     """
     changed = dict(environment)
     changed.setdefault("PYTHONUNBUFFERED", "1")
-    for name in (
-        "KEEPFIT_RECORD",
-        "KEEPFIT_PULSE",
-        "KEEPFIT_STATES",
-        "KEEPFIT_RESUME",
-        "KEEPFIT_NUMBERS",
-        "KEEPFIT_LEAN",
-    ):
-        changed.pop(name, None)  # of a keepfit around this one
+    for name in ("RECORD", "PULSE", "STATES", "RESUME", "NUMBERS", "LEAN"):
+        changed.pop(f"KEEPFIT_{name}", None)  # of a keepfit around this one
     if record is None or environment.get("KEEPFIT_DISABLE") == "1":
         return changed
     if lean:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ..blackbox import ring
@@ -23,7 +22,8 @@ from .scene import Scene
 TICK = 0.05  # seconds between samples, as long as a look is cheap
 SLOWEST_TICK = 0.19  # however many processes there are: five samples a second
 SHARE = 0.01  # of one core may go into each kind of looking; dearer looks come less often
-DISCOVER_EVERY = 0.25  # newcomers
+NEWCOMERS_EVERY = 0.25  # where the kernel says that there may be some
+DISCOVER_EVERY = 1.0  # whatever it says
 COUNT_EVERY = 0.25  # state, CPU, faults
 DETAIL_EVERY = 1.0  # split, swap, I/O, open files, pressure
 SLOW_EVERY = 10.0  # the lane that reaches back for hours
@@ -49,7 +49,7 @@ class Lookout:
         self.fence = fence
         self._probe = gpu.GpuProbe()
         now = time.monotonic()
-        self._due = {"discover": now, "count": now, "detail": now, "slow": now + SLOW_EVERY}
+        self._due = {"discover": now, "newcomers": now, "count": now, "detail": now, "slow": now + SLOW_EVERY}
         self._carried: dict[str, Any] = {}
         self._cost = 0.0
         self.memory: dict[str, int] = {}  # /proc/meminfo as of the last thorough look
@@ -66,7 +66,8 @@ class Lookout:
 
     def look(self, now: float, use: int | None = None) -> tuple[TreeReading, Sample]:
         """One sample. `use` overrides the cheap estimate where somebody knows better (the danger line)."""
-        self._when_due("discover", now, DISCOVER_EVERY, self.tree.discover)
+        if not self._when_due("discover", now, DISCOVER_EVERY, self.tree.discover):
+            self._when_due("newcomers", now, NEWCOMERS_EVERY, self.tree.discover_if_any)
         self._when_due("count", now, COUNT_EVERY, lambda: self.tree.count(now))
         self.detailed = self._when_due("detail", now, DETAIL_EVERY, self.tree.detail)
         if self.detailed:
@@ -75,7 +76,6 @@ class Lookout:
         self.tree.measure(now)
         reading = self.tree.reading()
         sample = self._sample(now, reading, use)
-        self.drain_pulse()
         if self._ring is not None:
             writer = self._ring
             writer.sample(sample)
@@ -144,8 +144,7 @@ class Lookout:
         step, began = self._pulse.live
         last = self.last_beat
         if last is not None and last.phase == "train" and began > last.time and step >= 0:
-            ahead = max(0, step - last.step) if last.step >= 0 else step
-            self._heard(replace(last, time=began, step=step, steps=last.steps + ahead, doing=self._pulse.doing))
+            self._heard(last.gone_on(began, step, self._pulse.doing))
 
     def _heard(self, beat: Beat) -> None:
         self.last_beat = beat

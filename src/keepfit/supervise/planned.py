@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..facts import Danger
@@ -20,14 +22,14 @@ class PlannedRestart:
         self._danger: Danger | None = None
         self._until = 0.0
 
-    def look(self, now: float, found: Danger | None, shrinks: bool) -> Danger | None:
+    def look(self, now: float, found: Danger | None, shrinks: Callable[[], bool]) -> Danger | None:
         """The danger that was found, once it can be escaped. `shrinks`: a smaller micro-batch is left to try."""
         if self._danger is None and found is not None:
             self._danger, self._until = found, now + STATE_WAIT
             self._pulse.want_state()
         if self._danger is None:
             return None
-        return self._danger if self.is_saved or (shrinks and now >= self._until) else None
+        return self._danger if self.is_saved or (now >= self._until and shrinks()) else None
 
     @property
     def is_saved(self) -> bool:

@@ -17,7 +17,6 @@ from ..machine import cgroup, limits
 from ..plan import forecast, largest
 from ..plan import options as priced
 from ..plan.micro_batch import Line, Room, Trial, choose
-from .launch import CannotLaunch
 from .options import RunOptions
 from .rehearsal import Rehearsal, rehearse
 
@@ -69,6 +68,8 @@ class Plan:
 
 
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
+    if environment.get("KEEPFIT_DISABLE") == "1":  # nobody would stop the script at its training call
+        raise CannotPlan("KEEPFIT_DISABLE=1 keeps the agent out of the script, and a plan needs it there")
     limit = limits.effective(cgroup.placement(), environment, wanted.memory)
     if limit is None:
         raise CannotPlan("this machine does not tell how much memory there is; give --memory SIZE")
@@ -141,7 +142,7 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> str:
     """
     try:
         made = plan(PlanOptions(options.argv, options.memory, search=False, runs=options.runs), environment)
-    except (CannotPlan, CannotLaunch) as error:
+    except Exception as error:  # whatever it is: what was asked for is the run
         return f"no plan ({error}); it runs as without --apply"
     facts, known = made.facts, forecast.line(made.facts, made.trials)
     need = f"batch {facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"

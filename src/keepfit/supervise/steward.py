@@ -22,7 +22,7 @@ from ..plan.micro_batch import Estimate, Line, Room, Trial
 from .telling import Telling
 
 ROOMY = 0.5  # of the limit in use: below it a batch whose need is not known may well fit, and nothing is said
-ENOUGH = 20  # steps after which the peak has been seen
+ENOUGH = 60  # looks at a training, and steps of it, after which its peak has been seen
 SETTLE = 3  # steps that a smaller micro-batch is given to show in the use
 LEANER = "with a single malloc arena and no look at the whole batch"
 GROWTH = 0.01  # of the limit: growth below this is level
@@ -82,6 +82,7 @@ class Steward:
         self._steps = 0
         self._use = 0
         self._most = 0  # bytes, while it trained
+        self._looks = 0
         self._others = 0
         pulse.order(limit)
 
@@ -276,7 +277,7 @@ class Steward:
         if beat is None or beat.phase != "train" or not beat.steps or (case is not None and case.trying):
             return None
         self._steps = beat.steps
-        self._most = max(self._most, sample.use - self._others)
+        self._most, self._looks = max(self._most, sample.use - self._others), self._looks + 1
         high = sample.use > micro_batch.CLIMBING * self._limit
         if self._wished is None:
             if high and not self._waiting:
@@ -357,7 +358,7 @@ class Steward:
         """At the end: was the forecast right? A few steps say nothing, and a shrunk micro-batch is another training."""
         case = self._cases.get("train")
         expected = case.facts.forecast if case is not None and not case.trying else 0
-        if expected and self._steps >= ENOUGH and self._before_wish == 0:
+        if expected and min(self._steps, self._looks) >= ENOUGH and self._before_wish == 0:
             low, high = forecast.static_interval(expected)
             self._telling.report(
                 {"kind": "forecast", "forecast": expected, "peak": self._most, "low": low, "high": high}

@@ -69,10 +69,9 @@ class Blame:
         if given is None:  # others may be bad too: their trouble began at a later operation
             others = sorted({*range(rows)} - {*shown})
             bad = sorted([*bad, *self._alone(part, others)]) or shown
-        cleared = sorted({*shown} - {*bad})
-        if first is not None and cleared:
-            well = self._replay(_rows(part, cleared[:MOST]), trail=Trail(0, goes_on=True))
-            first = self._replay(_rows(part, bad), trail=Trail(len(bad), harmless=well.met)).first
+        well = self._well(part, shown, bad)
+        if first is not None and well is not None:
+            first = self._replay(parts.rows_at(part, bad), trail=Trail(len(bad), harmless=well.met)).first
             given = self._given(part, bad) if first is not None and first["taken_in"] else None
         if first is None:  # nothing shows, or only the sum of many finite numbers is not
             if not self._replay(part, traced=False).is_bad:
@@ -84,24 +83,36 @@ class Blame:
             found.update({name: given[name] for name in ("entry", "name", "value")})
         return found
 
+    def _well(self, part, shown, bad):
+        """The trail of samples that an operation has shown and that are well all the same; None where there are none.
+
+        That they are is tried: of many samples only some were, and one that is bad would clear the culprit.
+        """
+        cleared = sorted({*shown} - {*bad})[:MOST]
+        if not cleared or self._replay(parts.rows_at(part, cleared), traced=False).is_bad:
+            return None
+        return self._replay(parts.rows_at(part, cleared), trail=Trail(0, goes_on=True))
+
     def _given(self, part, bad):
         """What is not finite in the batch itself, in the rows that are bad; None where nothing is."""
         if not bad:
             return None
-        entries = _entries(_rows(part, bad), import_module(self._source + "trainers.data_adapters.data_adapter_utils"))
+        entries = _entries(
+            parts.rows_at(part, bad), import_module(self._source + "trainers.data_adapters.data_adapter_utils")
+        )
         return next((entry for entry in entries if entry["rows"]), None)
 
     def _proven(self, part, shown):
         """Of the rows that an operation has shown, those that are bad by themselves."""
         few = shown[:: max(1, len(shown) // SPOT)][:SPOT]
-        if len(shown) > 2 * SPOT and all(self._replay(_rows(part, [row]), traced=False).is_bad for row in few):
+        if len(shown) > 2 * SPOT and all(self._replay(parts.rows_at(part, [row]), traced=False).is_bad for row in few):
             return shown
         return self._alone(part, shown)
 
     def _alone(self, part, places):
         if not places:
             return []
-        return [places[row] for row in self._halved(_rows(part, places), 0, len(places))]
+        return [places[row] for row in self._halved(parts.rows_at(part, places), 0, len(places))]
 
     def _halved(self, part, start, size):
         if self._tries >= TRIES:
@@ -242,10 +253,6 @@ def _follow(trail, source, patches):
         original = vars(owner)[name]
         setattr(owner, name, around(original))
         patches.callback(setattr, owner, name, original)
-
-
-def _rows(part, places):
-    return tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), part)
 
 
 def _op(op_type):

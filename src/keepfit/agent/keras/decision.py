@@ -107,7 +107,7 @@ class Decision:
         """Look at the model with a few rows of the batch; what speaks against splitting is reported."""
         model, step = self._model, self._step
         if model.run_eagerly or (step == "train" and not self._seen_whole):  # no trace has built it
-            model._symbolic_build(data_batch=tf().nest.map_structure(_of_any_rows, self._held.first()))
+            model._symbolic_build(data_batch=parts.of_any_rows(self._held.first()))
         with Unchanged(model):
             self._examined = examine.examine(model, self._held.first(), step, self._guard.source)
         if not self._examined.refusal:
@@ -204,18 +204,13 @@ def sizes_of(model):
     """Bytes of the model's own: all weights, those that are trained, what the optimizer keeps."""
     optimizer = getattr(model, "optimizer", None)
     return {
-        "weights": sum(_bytes(v) for v in model.weights),
-        "trainable": sum(_bytes(v) for v in model.trainable_weights),
-        "optimizer": sum(_bytes(v) for v in getattr(optimizer, "variables", ())),
+        "weights": sum(bytes_of(v) for v in model.weights),
+        "trainable": sum(bytes_of(v) for v in model.trainable_weights),
+        "optimizer": sum(bytes_of(v) for v in getattr(optimizer, "variables", ())),
     }
 
 
-def _of_any_rows(leaf):
-    """A batch's leaf by its shape and type: a model that is built from it takes parts of it too."""
-    return None if leaf is None else tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
-
-
-def _bytes(variable):
+def bytes_of(variable):
     size = 1
     for dimension in variable.shape:
         size *= int(dimension)

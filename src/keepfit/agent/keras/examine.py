@@ -107,7 +107,7 @@ def _uncut(data):
 def _gathered(data, rows):
     count = int(parts.rows_of(data))
     places = [index * count // rows for index in range(rows)]
-    return tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), data)
+    return parts.rows_at(data, places)
 
 
 RATES = ("rate", "dropout", "recurrent_dropout")

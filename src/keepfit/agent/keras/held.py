@@ -54,7 +54,7 @@ class HeldBatches:
         """Batches of so many rows, made of those of the first one: enough for `times` executions."""
         first = self.first()
         places = tf().range(rows) % parts.rows_of(first)
-        batch = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), first)
+        batch = parts.rows_at(first, places)
         if not self._is_tf:
             return iter([batch] * self.count * times)
         spec = self._iterator.element_spec
@@ -81,7 +81,7 @@ class HeldBatches:
         """Another batch of the same data in the first one's place; the step is traced for sizes such as its own."""
         self._taken()[0] = batch
         self._rows = 0
-        self._shaped = tf().nest.map_structure(lambda leaf: tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype), batch)
+        self._shaped = parts.of_any_rows(batch)
 
     def handed_on(self):
         """What the real step is to read: the iterator itself where nothing was taken from it."""

@@ -4,6 +4,7 @@ Facts only: what is in the arrays, what the labels and the loss are, how a batch
 the supervisor's.
 """
 
+import atexit
 import threading
 import time
 import weakref
@@ -94,15 +95,24 @@ class Inputs:
         if not self._skips or not hasattr(dataset, "_inputs"):
             return
 
+        ended = threading.Event()
+
         def look():
             try:
-                found = damaged.left_out(dataset)
+                found = damaged.left_out(dataset, ended.is_set)
                 if found is not None and found["files"]:
                     self._report("left-out", **{**found, "files": found["files"][:FILES]}, count=len(found["files"]))
             except Exception as error:
                 self._heart.failed("inputs", error)
 
-        threading.Thread(target=look, name="keepfit-left-out", daemon=True).start()
+        thread = threading.Thread(target=look, name="keepfit-left-out", daemon=True)
+        thread.start()
+
+        def stop():  # a thread that is in TensorFlow when the interpreter goes would take the process down
+            ended.set()
+            thread.join()
+
+        atexit.register(stop)
 
     def _report(self, what, **facts):
         if self._heart.journal is not None:

@@ -13,7 +13,7 @@ from .. import written
 from ..peak import Peak, anonymous, files, give_back, most
 from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
-from .decision import fingerprint, sizes_of, versions
+from .decision import bytes_of, fingerprint, sizes_of, versions
 from .examine import has_own
 
 STEPS = 3  # of a trial: the first one is not like the others
@@ -74,8 +74,8 @@ class Planner:
         self._tell({**self._loop_facts(None, []), "seen": most()})
 
     def _loop_facts(self, optimizer, trained):
-        state = sum(_size(variable) for variable in getattr(optimizer, "variables", ()))
-        size = sum(_size(variable) for variable in trained)
+        state = sum(bytes_of(variable) for variable in getattr(optimizer, "variables", ()))
+        size = sum(bytes_of(variable) for variable in trained)
         return {
             "rows": self._heart.batch_size, "before": anonymous(), "in_use": anonymous(), "files": files(),
             "model": {"weights": size, "trainable": size, "optimizer": state}, "loop": True,
@@ -170,8 +170,8 @@ def _trial(function, held, rows):
 def _worst(held):
     """Where shapes differ from batch to batch: the largest one takes the first one's place.
 
-    {batches, largest, mean, padding}: how many were looked at, bytes, and the share of zeros in whole numbers of two
-    dimensions, which is what sequences are padded with. None where all batches are alike.
+    {batches, largest, mean, padding}: how many were looked at, bytes, and the share of zeros in sequences of whole
+    numbers whose length differs, which is what those are padded with. None where all batches are alike.
     """
     spec = tf().nest.flatten(held.spec())
     if not all(isinstance(leaf, tf().TensorSpec) for leaf in spec) or not any(map(_differs, spec)):
@@ -183,8 +183,8 @@ def _worst(held):
         if size > max(sizes, default=0):
             largest = batch
         sizes.append(size)
-        for leaf in parts.leaves(batch):
-            if leaf.dtype.is_integer and leaf.shape.rank == 2:
+        for leaf, told in zip(tf().nest.flatten(batch), spec):
+            if leaf.dtype.is_integer and leaf.shape.rank == 2 and _differs(told):
                 zeros += int(tf().math.count_nonzero(leaf == 0))
                 words += int(tf().size(leaf))
         if time.monotonic() > until:
@@ -223,7 +223,7 @@ def _layers(model, alive, work):
     """By layer: what it made of all that is alive at the peak, the bytes of its weights, its share of the work."""
     weights = {}
     for layer in model._flatten_layers(include_self=False, recursive=False):
-        weights[layer.name] = sum(_size(variable) for variable in layer.weights)
+        weights[layer.name] = sum(bytes_of(variable) for variable in layer.weights)
     alive, work = ([(name.split("/"), value) for name, value in found] for found in (alive, work))
     # A layer that was called before goes by its name and a number: the number is the one that most layers go by.
     seen = {word for words, _ in work for word in words}
@@ -237,13 +237,13 @@ def _layers(model, alive, work):
             sums[next((owners[word] for word in words if word in owners), BETWEEN)] += value
         return sums
 
-    bytes_of, share_of = by_owner(alive), by_owner(work)
+    kept, share = by_owner(alive), by_owner(work)
     told = [
         {
             "name": name,
-            "activation_bytes": bytes_of[name],
+            "activation_bytes": kept[name],
             "weight_bytes": weights.get(name, 0),
-            "time_share": round(share_of[name], 4),
+            "time_share": round(share[name], 4),
         }
         for name in [*weights, BETWEEN]
     ]
@@ -255,10 +255,6 @@ def _rows_of(graph):
     """The first dimension of a traced step's arguments, where they agree on one."""
     found = {int(tensor.shape[0]) for tensor in graph.inputs if tensor.shape.rank and tensor.shape[0] is not None}
     return found.pop() if len(found) == 1 else 0
-
-
-def _size(variable):
-    return int(np().prod(variable.shape)) * tf().as_dtype(variable.dtype).size
 
 
 def _bytes(leaf):

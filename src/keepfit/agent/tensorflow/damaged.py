@@ -23,17 +23,16 @@ def leave_out(missing):
     wrap(datasets, "map", mapping, missing)
 
 
-def left_out(dataset):
+def left_out(dataset, ended):
     """{files, checked, of}: the named files that a `map` fails on, looked through beside the training.
 
     Only where nothing is disturbed by it: names that the pipeline holds in memory, and functions without a state.
-    None where that is not so; then TensorFlow's log lines tell.
+    None where that is not so; then TensorFlow's log lines tell. `ended()`: the program is about to.
     """
     until = time.monotonic() + SECONDS
-    chain = list(stages(dataset))
-    root = next((stage for stage in chain if getattr(stage, "_tensors", None)), None)
-    mapped = next((stage for stage in chain if _maps_names(stage)), None)
-    if root is None or mapped is None or root.element_spec != mapped._inputs()[0].element_spec:
+    mapped = next(filter(_maps_names, stages(dataset)), None)
+    *between, root = stages(mapped._inputs()[0]) if mapped is not None else (None,)
+    if getattr(root, "_tensors", None) is None or not all(map(_gives_all, between)):
         return None
     function = mapped._map_func.function
     if any(operation.op_def.is_stateful for operation in function.graph.get_operations()):
@@ -44,9 +43,14 @@ def left_out(dataset):
         name = _name_if_failing(function, [tensor[checked - 1] for tensor in tensors])
         if name is not None:
             files.append(name)
-        if time.monotonic() > until:
+        if ended() or time.monotonic() > until:
             break
     return {"files": files, "checked": checked, "of": count}
+
+
+def _gives_all(stage):
+    """Whether a stage gives everything that comes to it, in whatever order."""
+    return any(word in type(stage).__name__ for word in ("Shuffle", "Repeat", "Cache", "Prefetch", "Options"))
 
 
 def is_damage(error):

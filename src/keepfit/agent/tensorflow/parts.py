@@ -59,6 +59,20 @@ def cut(data, start, size):
     return tf().nest.map_structure(one, data)
 
 
+def rows_at(data, places):
+    """The rows at these places, of everything in `data`."""
+    return tf().nest.map_structure(lambda leaf: None if leaf is None else tf().gather(leaf, places), data)
+
+
+def of_any_rows(data):
+    """The specs of a batch, with its number of rows left open."""
+
+    def one(leaf):
+        return None if leaf is None else tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
+
+    return tf().nest.map_structure(one, data)
+
+
 def division(rows, micro):
     """(parts, bounds): the fewest parts of at most `micro` rows, as equal as can be.
 
