@@ -7,7 +7,7 @@ import sys
 
 ALL = (
     "verdicts", "latency", "footprint", "tree500", "overhead", "kills", "exactness", "throughput", "budgets",
-    "saving", "recovery", "deaths", "gate", "blame", "healthy", "checking", "forecast", "pipelines",
+    "saving", "epochs", "recovery", "deaths", "gate", "blame", "healthy", "checking", "forecast", "pipelines",
     "largest", "options",
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from statistics import median
 
 from . import tables
@@ -22,14 +23,15 @@ def main() -> None:
         for parts in (4, 8):
             whole, split = _child("peak", name, "1"), _child("peak", name, str(parts))
             share = (split["above"] - split["sums"]) / whole["above"]
-            ratio = times["1"] / times[str(parts)]
+            ratio, plain = (times["1"] / times[key] for key in (str(parts), f"plain {parts}"))
             rows.append(
                 [name, times["batch"], parts, -(-int(times["batch"]) // parts), f"{ratio:.2f}", WANTED.get(name, ""),
-                 f"{whole['above'] / 2**20:.0f}", f"{split['above'] / 2**20:.0f}", f"{split['sums'] / 2**20:.1f}",
-                 f"{share * parts:.2f}"]
+                 f"{plain:.2f}", f"{whole['above'] / 2**20:.0f}", f"{split['above'] / 2**20:.0f}",
+                 f"{split['sums'] / 2**20:.1f}", f"{share * parts:.2f}"]
             )  # fmt: skip
     header = (
-        "model", "batch", "k", "rows", "speed / whole", "wanted", "peak MiB", "in parts", "of it sums", "x k (≤ 1.25)",
+        "model", "batch", "k", "rows", "speed / whole", "wanted", "plain Keras, such batches",
+        "peak MiB", "in parts", "of it sums", "x k (≤ 1.25)",
     )  # fmt: skip
     tables.show("steps in parts against the whole batch", header, rows)
 
@@ -93,13 +95,27 @@ def time_steps(name: str) -> dict[str, float]:
         {k: float(v) for k, v in function(iterator).items()}
         return time.monotonic() - began
 
-    for parts in (1, 4, 8):
-        step(parts)
-    taken: dict[int, list[float]] = {1: [], 4: [], 8: []}
-    for _ in range(ROUNDS):
-        for parts, times in taken.items():
-            times.append(step(parts))
-    return {"batch": batch, **{str(parts): median(times) for parts, times in taken.items()}}
+    few = {parts: iter(_endless(*(leaf[: -(-batch // parts)] for leaf in next(iterator)))) for parts in (4, 8)}
+
+    def plain(parts: int) -> float:
+        """The same rows as so many batches of their own: what smaller products cost, whoever splits."""
+        stop_giving_back()
+        whole(few[parts])
+        began = time.monotonic()
+        for _ in range(parts):
+            logs = whole(few[parts])
+        {k: float(v) for k, v in logs.items()}
+        return time.monotonic() - began
+
+    ways = {str(parts): partial(step, parts) for parts in (1, 4, 8)}
+    ways |= {f"plain {parts}": partial(plain, parts) for parts in (4, 8)}
+    taken: dict[str, list[float]] = {key: [] for key in ways}
+    for number in range(ROUNDS + 1):
+        for key, way in ways.items():
+            took = way()
+            if number:  # the first time is a warm-up
+                taken[key].append(took)
+    return {"batch": batch, **{key: median(times) for key, times in taken.items()}}
 
 
 def peak_of_steps(name: str, parts: int) -> dict[str, float]:

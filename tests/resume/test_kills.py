@@ -41,6 +41,24 @@ def test_killed_equals_untouched(tmp_path, model, source):
     assert killing.result(tmp_path) == wanted()
 
 
+@pytest.mark.parametrize("source", ["cached", "shuffled_and_cached"])
+def test_a_cache_goes_on_too(tmp_path, source):
+    """Killed while it is filled, after the shuffle before it has given its last element, and while it is read."""
+    kind = {"model": "dense", "source": source, "epochs": 4}
+    wanted = killing.beside(tmp_path / "plain", **kind)
+    deaths = [
+        ["batch-begin", 4, "save"],
+        ["batch-end", 6],
+        ["batch-begin", STEPS + 2, "save"],
+        ["batch-begin", STEPS + 3],
+    ]
+    deaths += [["batch-begin", 2 * STEPS + 3, "save"], ["batch-begin", 2 * STEPS + 5], ["batch-end", 3 * STEPS + 6]]
+    outcome = killing.killed(tmp_path, deaths=deaths, **kind)
+    assert outcome.status == 0, outcome.stderr
+    assert killing.deaths(outcome) == 4
+    assert killing.result(tmp_path) == wanted()
+
+
 @pytest.mark.parametrize("validation", ["tfdata"])
 def test_validation_goes_on_too(tmp_path, validation):
     """Killed after some validations, and again before the next: their shuffles go on as well."""

@@ -95,6 +95,14 @@ def test_the_longest_sequence_counts_not_the_first(tmp_path):
     assert 0.3 < bucketing["value"] < 0.9 and not bucketing["exact"]
 
 
+def test_a_validation_that_needs_more_than_the_training(tmp_path):
+    truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "validation", str(tmp_path)))
+    told = plan(tmp_path / "planned", "validation", "--no-search")
+    peak = int(truth().split()[-1])
+    assert told["peak_in"] == "validation" and told["phases"][-1]["name"] == "a step of the validation"
+    assert abs(told["predicted_peak_bytes"] - peak) < 0.25 * peak, (told["predicted_peak_bytes"], peak)
+
+
 def test_a_planner_that_is_killed_leaves_nothing_behind(tmp_path):
     """Not even a script that trains by itself from then on."""
     command = [*stage.KEEPFIT, "plan", "--", *stage.victim("plans.py", "fit", str(tmp_path))]

@@ -123,6 +123,9 @@ def train():
             model.compile(optimizer, loss, run_eagerly=kind == "eager")
             if kind == "one-batch":
                 model.train_on_batch(x[:256], y[:256])
+            elif kind == "validation":
+                held_out = {"validation_data": (x, y), "validation_batch_size": 512}
+                model.fit(x[:64], y[:64], batch_size=16, epochs=2, verbose=0, **held_out)
             else:
                 model.fit(x, y, batch_size=256, epochs=2, verbose=0)
     finally:

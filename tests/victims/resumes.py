@@ -145,6 +145,10 @@ def source(kind, x, y):
         return {"x": x, "y": y, "batch_size": BATCH}
     if kind == "tfdata":
         return {"x": tf.data.Dataset.from_tensor_slices((x, y)).shuffle(50).batch(BATCH).prefetch(2)}
+    if kind == "cached":
+        return {"x": tf.data.Dataset.from_tensor_slices((x, y)).cache().shuffle(50).batch(BATCH).prefetch(2)}
+    if kind == "shuffled_and_cached":
+        return {"x": tf.data.Dataset.from_tensor_slices((x, y)).shuffle(50).cache().batch(BATCH)}
     if kind == "pydataset":
         return {"x": Rows(x, y)}
     if kind == "generator":

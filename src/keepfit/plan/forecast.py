@@ -39,6 +39,7 @@ class Facts:
     preloaded: int
     layers: tuple[Mapping[str, Any], ...]
     cut: str | None  # why the batch cannot be made smaller
+    validation: int = 0  # bytes that its graph keeps alive at the peak; 0 where there is none
     seen: int = 0  # bytes at the peak of a hand-written loop's first step, with what its second adds
     told: Mapping[str, Any] = field(default_factory=dict)
 
@@ -54,6 +55,7 @@ class Facts:
             preloaded=int(event.get("preloaded") or 0),
             layers=tuple(event.get("layers") or ()),
             cut=event.get("cut"),
+            validation=int((event.get("validation") or {}).get("bytes") or 0),
             seen=int(event.get("seen") or 0),
             told=event,
         )
@@ -145,7 +147,8 @@ def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
 
 def static(facts: Facts, rows: int) -> Point:
     """From the graph alone; of a loop that has none, from its first step."""
-    peak = facts.files + max(facts.in_use + facts.alive(rows), facts.seen) + facts.later
+    most = max(facts.alive(rows), facts.validation)
+    peak = facts.files + max(facts.in_use + most, facts.seen) + facts.later
     return Point(peak, *static_interval(peak), "static")
 
 
@@ -157,7 +160,7 @@ def forecast(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
     known = line(facts, trials)
     if known is None:
         return static(facts, rows)
-    peak = facts.files + known.peak(rows) + facts.later
+    peak = facts.files + max(known.peak(rows), facts.in_use + facts.validation) + facts.later
     return Point(peak, int(peak * (1 - MEASURED_LOW)), int(peak * (1 + MEASURED_HIGH)), "measured")
 
 
@@ -189,12 +192,29 @@ def breakdown_on_device(facts: Facts) -> dict[str, int]:
     return {**dict.fromkeys(("runtime", "workspace", "pipeline", "preloaded"), 0), **counted}
 
 
+def in_validation(facts: Facts) -> bool:
+    """Whether the peak is there, and not in a training step."""
+    return facts.validation > facts.alive(facts.rows)
+
+
 def breakdown(facts: Facts, point: Point) -> dict[str, int]:
-    """Where the bytes are. What no count explains is the runtime's before the first step, and workspace in it."""
-    model = facts.model
-    weights, optimizer, gradients = model["weights"], model["optimizer"], model["trainable"]
+    """Where the bytes are at the peak."""
+    return _validating(facts, point.peak) if in_validation(facts) else _training(facts, point.peak)
+
+
+def _training(facts: Facts, peak: int) -> dict[str, int]:
+    gradients = facts.model["trainable"]
+    return _parts(facts, peak, gradients, max(0, facts.alive(facts.rows) - gradients))
+
+
+def _validating(facts: Facts, peak: int) -> dict[str, int]:
+    return _parts(facts, peak, 0, facts.validation)
+
+
+def _parts(facts: Facts, peak: int, gradients: int, activations: int) -> dict[str, int]:
+    """What no count explains is the runtime's before the first step, and workspace in it."""
+    weights, optimizer = facts.model["weights"], facts.model["optimizer"]
     pipeline = facts.buffered
-    activations = max(0, facts.alive(facts.rows) - gradients)
     counted = weights + optimizer + gradients + activations + pipeline + facts.preloaded
     runtime = max(0, facts.in_use + facts.files - weights - optimizer - facts.preloaded)
     return {
@@ -203,24 +223,28 @@ def breakdown(facts: Facts, point: Point) -> dict[str, int]:
         "gradients": gradients,
         "optimizer": optimizer,
         "activations": activations,
-        "workspace": max(0, point.peak - runtime - counted),
+        "workspace": max(0, peak - runtime - counted),
         "pipeline": pipeline,
         "preloaded": facts.preloaded,
     }
 
 
 def phases(facts: Facts, point: Point) -> list[dict[str, Any]]:
-    """What is in memory when: before the first step, in one, and in one while keepfit writes a state.
+    """What is in memory when: before the first step, in one, in one while keepfit writes a state, in the validation.
 
     Taking a state copies nothing by itself; but the step that follows writes to variables whose old values are still
     being written out, so that weights and optimizer state are there twice.
     """
-    step = breakdown(facts, point)
+    step = _training(facts, 0 if in_validation(facts) else point.peak)
     start = {**step, **dict.fromkeys(("gradients", "activations", "workspace"), 0)}
     model = facts.model
     saving = {**step, "weights": 2 * model["weights"], "optimizer": 2 * model["optimizer"]}
-    return [
+    told = [
         {"name": "before the first step", "parts": start},
         {"name": "a training step", "parts": step},
         {"name": "a step while a state is saved", "parts": saving},
     ]
+    if facts.validation:
+        parts = _validating(facts, point.peak if in_validation(facts) else 0)
+        told.append({"name": "a step of the validation", "parts": parts})
+    return told

@@ -36,6 +36,8 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
+    if document["peak_in"] == "validation":
+        lines.append("the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it")
     lines += ["", *_breakdown(document, width)]
     layers = [layer for layer in document["layers"] if layer["activation_bytes"] or layer["weight_bytes"]][:LAYERS]
     if layers:

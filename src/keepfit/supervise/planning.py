@@ -222,6 +222,7 @@ def document(made: Plan) -> dict[str, Any]:
         "overshot": made.overshot,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.verified)],
+        "peak_in": "validation" if not made.device and forecast.in_validation(facts) else "train",
         "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
         "phases": [] if made.device else forecast.phases(facts, point),
         "layers": [dict(layer) for layer in facts.layers],

@@ -17,6 +17,7 @@ from ..tensorflow.keeping import keeping_of
 from ..tensorflow.position import NoRoom
 from ..tensorflow.snapshot import Reader, has_room
 from . import callbacks as callback_states
+from .pipeline import validation_batches
 from .session import Session
 
 
@@ -33,7 +34,6 @@ def install(source, heart, missing):
     wrap(import_module(source + "trainers.trainer").Trainer, "_get_metrics_result_or_logs", keeper.telling, missing)
     for name in ("on_train_begin", "on_epoch_begin", "on_epoch_end"):
         wrap(lists, name, getattr(keeper, name), missing)
-    keeper.make_iterator = trainer.TFEpochIterator
     heart.at_ease.append(keeper.look)
     return keeper
 
@@ -50,7 +50,6 @@ class Keeper:
         self._thread = None
         self._owed = []  # (source, session) of skipped trainings whose batches were not drawn again
         self.guard = None
-        self.make_iterator = None
         self.enumerate = None
         self.steps_at_start = 0
 
@@ -319,18 +318,7 @@ class Keeper:
             self.guard.resumed[model] = rows
 
     def make_validation(self, model, arguments):
-        utils = import_module(self.source + "trainers.data_adapters.data_adapter_utils")
-        x, y, weight = utils.unpack_x_y_sample_weight(arguments["validation_data"])
-        return self.make_iterator(
-            x=x,
-            y=y,
-            sample_weight=weight,
-            batch_size=arguments.get("validation_batch_size") or arguments.get("batch_size"),
-            distribute_strategy=model.distribute_strategy,
-            steps_per_execution=model.steps_per_execution,
-            steps_per_epoch=arguments.get("validation_steps"),
-            shuffle=False,
-        )
+        return validation_batches(self.source, model, arguments)
 
     def _hurry(self):
         """The next boundary between two steps is not to be passed by."""

@@ -26,11 +26,14 @@ def install(keras, heart):
     _hide_our_frames(source)
     on_tensorflow = import_module(source + "backend").backend() == "tensorflow"
     kept = _keeper(source, heart, missing) if on_tensorflow else None
+    if on_tensorflow and planning.orders() is not None:
+        heart.planner = planning.Planner(source, heart)
+    around_fit = next((each.fitting for each in (heart.planner, kept) if each is not None), None)
     for name, make in _CALLBACK_HOOKS.items():
         wrap(callbacks, name, make(heart), missing)
     for name in ("fit", "evaluate", "predict"):
         for owner in _trainers(trainer, keras):
-            _wrap_loop(owner, name, heart, kept.fitting if kept is not None and name == "fit" else None)
+            _wrap_loop(owner, name, heart, around_fit if name == "fit" else None)
     for owner in _trainers(trainer, keras):
         if "_maybe_symbolic_build" in vars(owner):
             wrap(owner, "_maybe_symbolic_build", _building(heart), missing)
@@ -51,8 +54,6 @@ def install(keras, heart):
         if kept is not None:
             kept.guard = guarding
         _numbers(source, heart, missing, guarding, kept)
-        if planning.orders() is not None:
-            heart.planner = planning.Planner(source, heart)
         if os.environ.get("KEEPFIT_REPLAY"):
             replay.install(source, missing, guarding, _trainers(trainer, keras))
     return missing

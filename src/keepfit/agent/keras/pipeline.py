@@ -5,6 +5,7 @@ its batch. Where the position cannot be saved, the batches before it are drawn o
 """
 
 import warnings
+from importlib import import_module
 
 from ..tensorflow import position
 from ..tensorflow.position import JUMP, REPLAY
@@ -189,6 +190,22 @@ def draw_epoch(original, owner):
         for begin, end, iterator in original(owner):
             if not draw(iterator, end + 1 - begin):
                 raise StopIteration
+
+
+def validation_batches(source, model, arguments):
+    """The epoch iterator that a `fit` with such arguments makes for its validation."""
+    utils = import_module(source + "trainers.data_adapters.data_adapter_utils")
+    x, y, weight = utils.unpack_x_y_sample_weight(arguments["validation_data"])
+    return import_module(source + "backend.tensorflow.trainer").TFEpochIterator(
+        x=x,
+        y=y,
+        sample_weight=weight,
+        batch_size=arguments.get("validation_batch_size") or arguments.get("batch_size"),
+        distribute_strategy=model.distribute_strategy,
+        steps_per_execution=model.steps_per_execution,
+        steps_per_epoch=arguments.get("validation_steps"),
+        shuffle=False,
+    )
 
 
 def draw(iterator, count):

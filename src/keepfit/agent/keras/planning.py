@@ -3,6 +3,8 @@
 Facts only; what they mean is the supervisor's affair, and it ends the process when it has heard enough.
 """
 
+import contextlib
+import inspect
 import itertools
 import json
 import os
@@ -15,6 +17,8 @@ from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
 from .decision import bytes_of, fingerprint, sizes_of, versions
 from .examine import has_own
+from .held import HeldBatches
+from .pipeline import validation_batches
 
 STEPS = 3  # of a trial: the first one is not like the others
 BETWEEN = "(between layers)"
@@ -32,8 +36,22 @@ class Planner:
 
     def __init__(self, source, heart):
         self._source, self._heart = source, heart
+        trainer = import_module(source + "backend.tensorflow.trainer").TensorFlowTrainer
+        self._make_test = trainer.make_test_function  # as Keras has it, before anything is wrapped around it
         self._loop = None  # (optimizer, what it trains) of a hand-written step that is being traced
         self._found = False  # the training call: what is traced or run from now on is our own doing
+        self._fit = {}  # the arguments of the `fit` that is going on
+
+    def fitting(self, original):
+        """Around `fit`."""
+        signature = inspect.signature(original)
+
+        def fit(model, *args, **kwargs):
+            with contextlib.suppress(TypeError):  # the user's mistake: Keras says so
+                self._fit = signature.bind(model, *args, **kwargs).arguments
+            return original(model, *args, **kwargs)
+
+        return fit
 
     def take(self, model, function, held):
         """Never returns."""
@@ -115,12 +133,34 @@ class Planner:
             **facts_of(model, graph, graphs, held.rows(), *_pipeline(self._heart.train_source)),
         }
         facts["seconds"]["trace"] = traced
+        facts["validation"] = self._validation(model, held) if graph is not None else None
         why_not = parts.why_not_cut(held.first())
         facts["cut"] = why_not
         self._heart.journal.write("plan", **facts)
         tried = {}
         while (answer := self._heart.counsel.ask("planned", **tried)) is not None and answer.get("rows"):
             tried = _trial(function, held, int(answer["rows"]))
+
+    def _validation(self, model, held):
+        """{rows, bytes, seconds}: what its graph keeps alive at its peak; None where there is none, or it fails."""
+        given = self._fit
+        rows = given.get("validation_batch_size") or 0
+        try:
+            if given.get("validation_data") is not None:
+                batches = validation_batches(self._source, model, given)
+                held = HeldBatches(iter(batches._distributed_dataset), model.steps_per_execution)
+            elif not given.get("validation_split"):  # with it: rows like those of the training
+                return None
+            began = time.monotonic()
+            with tracing.collected(self._heart) as graphs:
+                self._make_test(model)
+                graph = held.trace(model.test_function)
+            rows = rows or held.rows()
+            size = liveness.peak_bytes(graph, graphs, held.rows(), rows)
+            return {"rows": rows, "bytes": size, "seconds": time.monotonic() - began}
+        except Exception as error:
+            self._heart.failed("planning.validation", error)
+            return None
 
 
 def facts_of(model, graph, graphs, rows, pipeline, preloaded):

@@ -28,7 +28,8 @@ class Saver:
 
     def __init__(self, dataset, ordered_once=False):
         """`ordered_once`: the order is drawn when an epoch begins, and the iterator holds it."""
-        self.how = JUMP if ordered_once or is_self_contained(dataset) else REPLAY
+        may_jump = ordered_once or (is_self_contained(dataset) and not _caches_its_order(dataset))
+        self.how = JUMP if may_jump else REPLAY
         self._must_jump = ordered_once
         self.bytes = buffers.kept(dataset) if self.how == JUMP else 0
         self.start = None  # state of the epoch's iterator before its first element, where it is needed
@@ -68,6 +69,18 @@ def _reshuffles(dataset):
     """
     kinds = [type(stage).__name__ for stage in buffers.stages(dataset)] if hasattr(dataset, "_inputs") else []
     return any("Shuffle" in kind for kind in kinds) and not any("Repeat" in kind for kind in kinds)
+
+
+def _caches_its_order(dataset):
+    """Whether a cache keeps the order of a shuffle, and no other shuffle comes behind it.
+
+    Such an iterator draws the shuffle's seeds with its first element and not before, so that the state it begins with
+    does not hold them; and once the cache is full that state holds all of it.
+    """
+    stages = list(buffers.stages(dataset)) if hasattr(dataset, "_inputs") else []
+    shuffles = {id(stage) for stage in stages if "Shuffle" in type(stage).__name__}
+    kept = {id(inner) for stage in stages if "Cache" in type(stage).__name__ for inner in buffers.stages(stage)}
+    return bool(shuffles) and shuffles <= kept
 
 
 def is_self_contained(dataset):
