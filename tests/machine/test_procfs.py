@@ -120,6 +120,23 @@ def test_a_tree_through_forks_and_a_daemon():
             os.kill(daemon, signal.SIGKILL)
 
 
+def test_a_newcomer_is_found_where_the_kernel_has_given_a_pid_away():
+    code = "import subprocess, sys; input(); subprocess.run(['sleep', '60'])"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    tree = ProcessTree(process.pid)
+    try:
+        tree.discover_if_any()
+        assert tree.pids == [process.pid]
+        process.stdin.write(b"go on\n")
+        process.stdin.flush()
+        stage.wait_until(lambda: tree.discover_if_any() or len(tree.pids) == 2, what="the newcomer")
+    finally:
+        for pid in tree.pids:
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+        tree.close()
+
+
 def test_totals_never_run_backwards():
     code = "import subprocess, sys\nfor _ in range(3): subprocess.run([sys.executable, '-c', 'sum(range(3000000))'])\n"
     process = subprocess.Popen([sys.executable, "-c", code])

@@ -118,11 +118,13 @@ class HostLine:
         self._tree = tree
         self._fresh = fresh
         self._low = 0
+        self.is_near = False  # the machine has little left, whoever took it
 
     def check(self, now: float, reading: TreeReading, info: dict[str, int]) -> Danger | None:
         total = info.get("MemTotal", 0)
         reserve = min(HOST_RESERVE, int(total * HOST_RESERVE_SHARE))
-        if info.get("MemAvailable", 0) > HOST_NEAR * reserve:
+        self.is_near = info.get("MemAvailable", 0) <= HOST_NEAR * reserve
+        if not self.is_near:
             self._low = 0
             return None
         info = self._fresh()  # what was handed in may be a second old, and this is the moment that counts

@@ -160,7 +160,7 @@ class Judge:
                 if self._sampled is not None:
                     interval = min(interval, self._sampled.interval())
                 due = max(due + interval, now + interval / 2)
-                if self._sampled or self._import.is_measured or self._calm.is_over(now, sample.use):
+                if self._is_close or self._calm.is_over(now, sample.use):
                     self._lookout.drain_pulse()
                     self._guard(now, reading)
                     self._attend(sample)
@@ -170,6 +170,12 @@ class Judge:
                 self._give_up_on_unkillable(now)
             self._wait(due)
         self._with_steward(Steward.look_back)
+
+    @property
+    def _is_close(self) -> bool:
+        """Whether every look counts."""
+        near = self._host is not None and self._host.is_near
+        return near or self._sampled is not None or self._import.is_measured
 
     def _adopt_scope(self) -> None:
         """systemd moves the command into its scope a while after the start; until then it is sampled."""
