@@ -94,3 +94,35 @@ def test_bad_input_is_said_in_a_line():
         keepfit.plan(made(), "data")
     with pytest.raises(ValueError, match=r"nothing was expected beside a tf\.data pipeline"):
         keepfit.plan(made(), tf.data.Dataset.from_tensor_slices((x, y)).batch(4), batch_size=8)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "owners"),
+    [
+        (["conv2d", "conv2d_1", "conv2d_2"], ["conv2d", "conv2d_1", "conv2d_2"]),
+        (["conv2d_1", "conv2d_1_2", "conv2d_2_1"], ["conv2d", "conv2d_1", "conv2d_2"]),  # all of them called before
+        (["conv2d", "conv2d_3", "conv2d_1", "conv2d_2"], ["conv2d", "conv2d", "conv2d_1", "conv2d_2"]),  # one is shared
+        (["functional_1", "Adam", "conv2d_x"], []),
+    ],
+)
+def test_which_layer_a_scope_belongs_to(scopes, owners):
+    from keepfit.agent.keras.planning import owners_of
+
+    found = owners_of(set(scopes), {"conv2d": 0, "conv2d_1": 0, "conv2d_2": 0})
+    assert [found[scope] for scope in scopes if scope in found] == owners
+
+
+def test_layers_of_the_same_kind_each_have_their_own_work():
+    import keras
+    import tensorflow as tf
+
+    inputs = h = keras.Input((32, 32, 3))
+    for width in (8, 16, 16):
+        h = keras.layers.Conv2D(width, 3, padding="same", activation="relu")(h)
+    model = keras.Model(inputs, keras.layers.Dense(4)(keras.layers.GlobalAveragePooling2D()(h)))
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    specs = tf.TensorSpec((None, 32, 32, 3)), tf.TensorSpec((None,), tf.int64)
+    told = keepfit.plan(model, *specs, batch_size=16).document["layers"]
+    shares = {layer["name"]: layer["time_share"] for layer in told}
+    first, second, third = (shares[layer.name] for layer in model.layers[1:4])
+    assert first > 0 and 1.5 < second / first < 16 and 1.5 < third / second < 3

@@ -265,11 +265,7 @@ def _layers(model, alive, work):
     for layer in model._flatten_layers(include_self=False, recursive=False):
         weights[layer.name] = sum(bytes_of(variable) for variable in layer.weights)
     alive, work = ([(name.split("/"), value) for name, value in found] for found in (alive, work))
-    # A layer that was called before goes by its name and a number: the number is the one that most layers go by.
-    seen = {word for words, _ in work for word in words}
-    suffixes = ["", *(f"_{number}" for number in range(1, 10))]
-    suffix = max(suffixes, key=lambda each: sum(name + each in seen for name in weights))
-    owners = {name + suffix: name for name in weights}
+    owners = owners_of({word for words, _ in work for word in words}, weights)
 
     def by_owner(found):
         sums = dict.fromkeys([*weights, BETWEEN], 0)
@@ -289,6 +285,25 @@ def _layers(model, alive, work):
     ]
     told.sort(key=lambda each: -each["activation_bytes"] - each["weight_bytes"])
     return told[:LAYERS]
+
+
+def owners_of(scopes, layers):
+    """{scope: layer}. Where its name was taken already a layer goes by that and a number.
+
+    So `conv2d_1` may be the layer of that name or another call of `conv2d`: the one that would have no scope else.
+    """
+    owners, either = {}, []
+    for scope in sorted(scopes):
+        stem, _, number = scope.rpartition("_")
+        numbered = number.isdigit() and stem in layers
+        if scope in layers and numbered:
+            either.append((scope, stem))
+        elif scope in layers or numbered:
+            owners[scope] = scope if scope in layers else stem
+    for scope, stem in either:
+        known = set(owners.values())
+        owners[scope] = stem if scope in known and stem not in known else scope
+    return owners
 
 
 def _rows_of(graph):
