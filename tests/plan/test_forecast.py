@@ -101,7 +101,10 @@ def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     point = forecast.forecast(known, trials, known.rows)
     found = options.priced(known, trials, 800 * MIB)
     assert found[0].name == "micro_batch" and found[0].exact and found[0].peak < 800 * MIB + known.files
-    assert all(option.peak < point.peak for option in found)
+    (machine,) = (option for option in found if option.name == "machine")
+    assert point.high <= int(machine.value.removesuffix("GiB")) << 30 < 2 * point.high and machine.exact
+    assert all(option.peak < point.peak for option in found if option is not machine)
+    assert not any(option.name == "machine" for option in options.priced(known, trials, 2 * point.high))
     exact = [option.exact for option in found]
     assert exact == sorted(exact, reverse=True)
 

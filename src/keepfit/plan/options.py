@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..facts import Remedy, Splitting
-from .forecast import Facts, forecast, line
+from .forecast import Facts, Point, forecast, line
 from .micro_batch import Room, Trial, choose
 
 RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more forward pass
+MACHINES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024)  # GiB, as they are to be had
+WORTH = 0.01  # of the peak: what saves less is no option
 PADDED = 0.1  # share of padding from which buckets of like lengths are worth it
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 
@@ -84,7 +86,19 @@ def priced(facts: Facts, trials: Sequence[Trial], limit: int) -> list[Option]:
     point = forecast(facts, trials, facts.rows)
     found = [*_micro_batches(facts, trials, limit), *_lighter(facts, point.peak), *_pipeline(facts, point.peak)]
     found.sort(key=lambda option: (not option.exact, option.slowdown or 1.0, option.peak))
-    return [option for option in found if option.peak < point.peak]
+    worth = [option for option in found if option.peak < (1 - WORTH) * point.peak]
+    exact = sum(option.exact for option in worth)
+    return [*worth[:exact], *_machine(facts, point, limit), *worth[exact:]]
+
+
+def _machine(facts: Facts, point: Point, limit: int) -> Iterator[Option]:
+    """Another one, where this training does not fit."""
+    if point.high <= limit + facts.files:
+        return
+    size = next((size for size in MACHINES if size << 30 >= point.high), 0)
+    if size:
+        how = f"batch {facts.rows} fits on {size} GiB, by the upper end of the forecast"
+        yield Option("machine", f"{size}GiB", point.peak, 1.0, True, how)
 
 
 def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterator[Option]:

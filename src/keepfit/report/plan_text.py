@@ -58,16 +58,13 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
                 size(option["predicted_peak_bytes"]),
                 f"x {option['slowdown']:.2f}" if option["slowdown"] else "?",
                 "yes" if option["exact"] else "no",
-                option["how"],
             ]
             for option in document["options"]
         ]
-        lines += [
-            "",
-            tables.render(
-                ("OPTION", "NEEDS (ESTIMATE)", "TIME (ESTIMATE)", "SAME RESULTS", "HOW"), rows, width, colours
-            ),
-        ]
+        header = ("OPTION", "NEEDS (ESTIMATE)", "TIME (ESTIMATE)", "SAME RESULTS")
+        lines += ["", tables.render(header, rows, width, colours)]
+        hows = {one_line(option["how"]): option["name"] for option in document["options"]}
+        lines += [style(f"  {name}: {how}", "dim") for how, name in hows.items()]
     if document["tried"]:
         rows = [
             [str(trial["rows"]), size(trial["peak_bytes"]), f"{trial['rows'] / trial['seconds']:.0f}"]
