@@ -87,7 +87,7 @@ class Beat:
     doing: str = "stepping"  # stepping | filling | callback | saving | between | looping
 
     def gone_on(self, time: float, step: int, doing: str) -> Beat:
-        """The same training at a later step. Twenty times a second: `dataclasses.replace` is five times as dear."""
+        """The same training at a later step. Asked for all the time: `dataclasses.replace` is dearer."""
         steps = self.steps + (max(0, step - self.step) if self.step >= 0 else step)
         kept = (self.batch_size, self.loss, self.slowest)
         return Beat(time, self.pid, self.phase, self.epoch, step, steps, *kept, doing)
