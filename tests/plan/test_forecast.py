@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import dataclasses
+
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from keepfit.plan import forecast, largest, options
@@ -30,6 +32,7 @@ def tried(known, base, row):
 
 
 @given(st.integers(2, 4096), st.integers(200, 900), st.integers(1, 40), st.floats(0.5, 2.0))
+@example(1364, 200, 1, 0.5)
 def test_a_straight_line_is_found_whatever_the_graph_said(rows, base, row, wrong):
     known = facts(rows, base * MIB, int(row * wrong * MIB))
     trials = tried(known, base * MIB, row * MIB)
@@ -107,6 +110,16 @@ def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     assert not any(option.name == "machine" for option in options.priced(known, trials, 2 * point.high))
     exact = [option.exact for option in found]
     assert exact == sorted(exact, reverse=True)
+
+
+def test_a_validation_that_is_the_peak_was_not_measured():
+    known = facts()
+    trials = tried(known, 300 * MIB, 4 * MIB)
+    measured = forecast.forecast(known, trials, known.rows)
+    larger = dataclasses.replace(known, validation=2 * measured.peak)
+    point = forecast.forecast(larger, trials, known.rows)
+    assert point.how == "static" and point.peak > measured.peak and forecast.in_validation(larger)
+    assert (point.low, point.high) == forecast.static_interval(point.peak)
 
 
 def test_the_breakdown_adds_up_to_the_forecast():

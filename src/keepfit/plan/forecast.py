@@ -22,6 +22,7 @@ DEVICE_LOW, DEVICE_HIGH = 0.25, 0.75  # of one that is not here: its libraries c
 DOUBT = 2.0  # the static forecast is trusted to this factor before anything was measured
 CHANCE = 24 << 20  # bytes by which the peak of the same batch differs from one time to the next
 COUNTED = 0.15  # share by which the slope that the graph tells is off
+DISAGREE = 3.0  # times the doubt of both slopes
 SAFE = 0.6  # of the limit may be reached by a trial, by what is known before it
 SMALL, LARGER = 8, 2  # parts of the batch that are tried
 
@@ -142,6 +143,8 @@ def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
         return Line(last.peak - measured * last.rows, max(1.0, measured))
     doubts = (CHANCE * 2**0.5 / apart) ** 2, (COUNTED * counted) ** 2
     slope = (measured * doubts[1] + counted * doubts[0]) / sum(doubts)
+    if abs(measured - counted) > DISAGREE * sum(doubts) ** 0.5:  # the graph does not tell it all: what was seen counts
+        slope = measured
     return Line(last.peak - slope * last.rows, max(1.0, slope))
 
 
@@ -160,7 +163,10 @@ def forecast(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
     known = line(facts, trials)
     if known is None:
         return static(facts, rows)
-    peak = facts.files + max(known.peak(rows), facts.in_use + facts.validation) + facts.later
+    if facts.in_use + facts.validation > known.peak(rows):  # which was counted, and not measured
+        peak = facts.files + facts.in_use + facts.validation + facts.later
+        return Point(peak, *static_interval(peak), "static")
+    peak = facts.files + known.peak(rows) + facts.later
     return Point(peak, int(peak * (1 - MEASURED_LOW)), int(peak * (1 + MEASURED_HIGH)), "measured")
 
 
