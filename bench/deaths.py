@@ -20,6 +20,7 @@ MODELS = os.environ.get("BENCH_MODELS", "cnn,transformer,lstm").split(",")
 SOURCES = os.environ.get("BENCH_SOURCES", "arrays,tfdata,pydataset,generator").split(",")
 MOMENTS = ("batch-begin", "batch-end", "validation", "epoch-end", "writing")
 STEPS, EPOCHS = 13, 12
+PATIENCE = 3600.0  # seconds for a run: twenty restarts on a machine that does other things too
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def _one(model: str, source: str, draw: random.Random) -> list[object]:
     with tempfile.TemporaryDirectory() as folder:
         first = killing.undisturbed(Path(folder, "first"), **kind)
         agree = first == killing.undisturbed(Path(folder, "second"), **kind)
-        outcome = killing.killed(Path(folder), ("--restarts", "200"), deaths=deaths, **kind)
+        outcome = killing.killed(Path(folder), ("--restarts", "200"), PATIENCE, deaths=deaths, **kind)
         same = outcome.status == 0 and killing.result(Path(folder)) == first
         return [model, source, killing.deaths(outcome), "yes" if agree else "no", "yes" if same else "NO"]
 

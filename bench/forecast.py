@@ -1,12 +1,13 @@
 """The forecast beside the truth: `keepfit plan` of a script, and the peak of a fresh process that runs it.
 
-Raw rows go to the file that BENCH_ROWS names. BENCH_SET is tuning or reported; BENCH_CAPPED=1 also runs each script
-in a cgroup of the interval's upper end.
+Raw rows go to the file that BENCH_ROWS names; those that stand there already are not measured again. BENCH_SET is
+tuning or reported; BENCH_CAPPED=1 also runs each script in a cgroup of the interval's upper end.
 """
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +28,45 @@ from .forecast_models import REPORTED, TUNING
 SETS = {"tuning": TUNING, "reported": REPORTED}
 SET = os.environ.get("BENCH_SET", "reported")
 MODELS = [name for name in os.environ.get("BENCH_MODELS", "").split(",") if name] or list(SETS[SET])
-VARIANTS = [tuple(word.split("/")) for word in os.environ.get("BENCH_VARIANTS", "adam/arrays").split(",")]
-SCALES = [float(word) for word in os.environ.get("BENCH_SCALES", "1").split(",")]
+VARIANTS = os.environ.get("BENCH_VARIANTS", "sgd/arrays,adam/tfdata,adamw/arrays,sgd/tfdata,adam/arrays,adamw/tfdata")
+SCALES = os.environ.get("BENCH_SCALES", "1,1.3")  # of the model's own batch
+EACH = int(os.environ.get("BENCH_EACH", "3"))  # cells of the whole cross for each model, other ones for the next
+STRIDE = 5  # from one cell to the next: all of them come before one comes again
 CAPPED = bool(os.environ.get("BENCH_CAPPED"))
 LARGE = 2.5  # times what importing takes: only such a peak counts
 HEADER = ("model", "batch", "optimizer", "source", "after import", "peak", "measured", "low", "high", "static",
-          "plan seconds", "static seconds", "capped")  # fmt: skip
+          "plan seconds", "static seconds", "capped", "cgroup peak")  # fmt: skip
+AMPLE = 1 << 40  # bytes of a cgroup that only counts
 
 
 def main() -> None:
-    rows = []
-    for name in MODELS:
-        for optimizer, source in VARIANTS:
-            for scale in SCALES:
-                batch = max(1, int({**TUNING, **REPORTED}[name][1] * scale))
-                row = _one(name, batch, optimizer, source)
-                rows.append(row)
-                print(*row, sep="  ", flush=True)
-                if file := os.environ.get("BENCH_ROWS"):
-                    with open(file, "w", newline="") as out:
-                        csv.writer(out).writerows([HEADER, *rows])
+    file = Path(os.environ.get("BENCH_ROWS", os.devnull))
+    rows = _kept(file)
+    done = {tuple(row[:4]) for row in rows}
+    for cell in _cells():
+        if cell not in done:
+            rows.append(_one(*cell))
+            print(*rows[-1], sep="  ", flush=True)
+            with open(file, "w", newline="") as out:
+                csv.writer(out).writerows([HEADER, *rows])
     _show([row for row in rows if isinstance(row[6], int)], rows)
+
+
+def _cells() -> Iterator[tuple[str, int, str, str]]:
+    """(model, batch, optimizer, source): for every model some, so that each of the cross comes about equally often."""
+    cross = list(itertools.product(SCALES.split(","), (variant.split("/") for variant in VARIANTS.split(","))))
+    for turn in range(min(EACH, len(cross))):
+        for name in MODELS:
+            number = list(SETS[SET]).index(name)
+            scale, (optimizer, source) = cross[(number + turn * STRIDE) % len(cross)]
+            yield name, max(1, int({**TUNING, **REPORTED}[name][1] * float(scale))), optimizer, source
+
+
+def _kept(file: Path) -> list[list[object]]:
+    if not file.is_file():
+        return []
+    with open(file, newline="") as source:
+        return [[int(word) if word.isdigit() else word for word in row] for row in list(csv.reader(source))[1:]]
 
 
 def _command(name: str, batch: int, optimizer: str, source: str) -> list[str]:
@@ -72,21 +92,31 @@ def planned(command: list[str], *options: str) -> tuple[dict[str, Any] | None, s
     return (json.loads(done.stdout) if not done.returncode else None), done.stderr[-200:]
 
 
+def _counted(command: list[str]) -> tuple[tuple[int, int] | None, int]:
+    """(as `peak_of`; the most that its cgroup has used, files that it was the first to read included)."""
+    if stage.why_no_cgroup():
+        return peak_of(command), 0
+    with stage.memory_cgroup(AMPLE) as directory:
+        truth = peak_of([*stage.entering(directory), *command])
+        counters = (Path(directory, name) for name in ("memory.max_usage_in_bytes", "memory.peak"))
+        return truth, next((int(counter.read_text()) for counter in counters if counter.exists()), 0)
+
+
 def _one(name: str, batch: int, optimizer: str, source: str) -> list[object]:
     command = _command(name, batch, optimizer, source)
-    truth = peak_of(command)
+    truth, used = _counted(command)
     if truth is None:
-        return [name, batch, optimizer, source, 0, 0, "the script failed", 0, 0, 0, 0, 0, ""]
+        return [name, batch, optimizer, source, 0, 0, "the script failed", 0, 0, 0, 0, 0, "", used]
     peak, after = truth
     began = time.monotonic()
     told, complaint = planned(command)
     seconds = time.monotonic() - began
     if told is None:
-        return [name, batch, optimizer, source, after, peak, complaint, 0, 0, 0, seconds, 0, ""]
+        return [name, batch, optimizer, source, after, peak, complaint, 0, 0, 0, seconds, 0, "", used]
     low, high = told["interval_bytes"]
     capped = _capped(command, high) if CAPPED else ""
     return [name, batch, optimizer, source, after, peak, told["predicted_peak_bytes"], low, high,
-            told["static_peak_bytes"], round(seconds), round(told["seconds"]["static"], 2), capped]  # fmt: skip
+            told["static_peak_bytes"], round(seconds), round(told["seconds"]["static"], 2), capped, used]  # fmt: skip
 
 
 def _capped(command: list[str], limit: int) -> str:
@@ -120,6 +150,7 @@ def _note(large: list[list[object]], rows: list[list[object]]) -> str:
         above.append(abs(point - peak) / (peak - after))
         static.append(abs(fixed - peak) / peak)
         widths.append((high - low) / point)
+    beside = [int(str(row[13])) / int(str(row[5])) - 1 for row in large if row[13]]
     failed = sum(row[12] == "failed" for row in large)
     capped = sum(row[12] in ("failed", "finished") for row in large)
     ninth = sorted(errors)[min(len(errors) - 1, int(0.9 * len(errors)))]
@@ -128,6 +159,7 @@ def _note(large: list[list[object]], rows: list[list[object]]) -> str:
         f"90th percentile {ninth:.1%} (≤ 12 %); above import: median {statistics.median(above):.1%} (≤ 10 %); "
         f"static alone: median {statistics.median(static):.1%}; interval width: median "
         f"{statistics.median(widths):.1%} (≤ 20 %); capped at its upper end: {failed} of {capped} failed (≤ 5 %); "
+        f"peak use of its cgroup beside its peak RSS: median {statistics.median(beside or [0.0]):+.1%}; "
         f"static beyond the trace: at most {max(float(str(row[11])) for row in large):.2f} s (≤ 2 s)"
     )
 

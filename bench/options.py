@@ -1,4 +1,8 @@
-"""Priced options, beside the truth: what `keepfit plan` says of an option, and a fresh process that takes it."""
+"""Priced options, beside the truth: what `keepfit plan` says of an option, and a fresh process that takes it.
+
+Micro-batches are taken as `keepfit run` takes them, held to what the plan promises. What cannot be taken from outside
+(recomputation, a smaller model, another machine) has no row.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,34 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests import stage
 
 from . import tables
 from .forecast import planned
 from .forecast_models import REPORTED, TUNING
 
 MODELS = os.environ.get("BENCH_MODELS", "plain_conv,encoder,mlp,MobileNetV2,lstm").split(",")
-OPTIMIZERS = ("SGD", "Lion", "Adafactor")
+PROGRAMS = os.environ.get("BENCH_PROGRAMS", "shuffled_images,cached").split(",")
+HEADER = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "ERROR", "TIME PREDICTED", "MEASURED")
 
 
 def main() -> None:
     rows: list[list[object]] = []
     errors: list[float] = []
-    for name in MODELS:
-        batch = {**TUNING, **REPORTED}[name][1]
-        base, told = _tried(name, batch, "adam", "as it is"), planned(_command(name, batch, "adam"))[0]
+    commands = {name: _model(name, "adam") for name in MODELS}
+    commands |= {name: [sys.executable, "-m", "bench.pipeline_programs", name] for name in PROGRAMS if name}
+    for name, command in commands.items():
+        base, told = _tried(command, {"BENCH_OPTION": "as it is"}), planned(command)[0]
         if base is None or told is None:
-            rows.append([name, "failed", "", "", "", "", ""])
+            rows.append([name, "failed", *[""] * (len(HEADER) - 2)])
             continue
         for option in told["options"]:
-            found = _take(name, batch, option)
+            found = _take(name, command, option)
             if found is None:
                 continue
             (peak, seconds), (was, took) = found, base
@@ -36,29 +48,37 @@ def main() -> None:
             rows.append([name, f"{option['name']} {option['value']}", was >> 20, predicted >> 20, peak >> 20,
                          f"{(predicted - peak) / peak:+.1%}", slower, f"{seconds / took:.2f}"])  # fmt: skip
             print(*rows[-1], sep="  ", flush=True)
-    header = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "ERROR", "TIME PREDICTED", "MEASURED")
-    tables.show("priced options", header, rows, f"median error {statistics.median(errors):.1%} of {len(errors)}")
+    tables.show("priced options", HEADER, rows, f"median error {statistics.median(errors):.1%} of {len(errors)}")
 
 
-def _take(name: str, batch: int, option: dict[str, object]) -> tuple[int, float] | None:
+def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int, float] | None:
     """What a training with the option needs and takes; None where it cannot be taken from outside."""
-    kind = option["name"]
+    kind, value = option["name"], option["value"]
     if kind == "optimizer":
-        return _tried(name, batch, str(option["value"]).lower(), "as it is")
+        return _tried(_model(name, str(value).lower()), {"BENCH_OPTION": "as it is"})
     if kind in ("mixed_precision", "freeze", "lora"):
-        return _tried(name, batch, "adam", str(kind))
+        return _tried(command, {"BENCH_OPTION": str(kind)})
+    if kind == "malloc_arenas":
+        return _tried(command, {"MALLOC_ARENA_MAX": str(value)})
+    if kind == "shuffle_buffer":
+        return _tried(command, {"BENCH_SHUFFLE": str(value)})
+    with tempfile.TemporaryDirectory() as folder:
+        if kind == "cache_on_disk":
+            return _tried(command, {"BENCH_CACHE": str(Path(folder, "cache"))})
+        if kind == "micro_batch":
+            run = [*stage.KEEPFIT, "run", "--memory", str(option["predicted_peak_bytes"]), "--", *command]
+            return _tried(run, {**stage.clean_environment(Path(folder)), "BENCH_OPTION": "as it is"})
     return None
 
 
-def _command(name: str, batch: int, optimizer: str) -> list[str]:
+def _model(name: str, optimizer: str) -> list[str]:
+    batch = {**TUNING, **REPORTED}[name][1]
     return [sys.executable, "-m", "bench.forecast_models", name, str(batch), optimizer, "arrays"]
 
 
-def _tried(name: str, batch: int, optimizer: str, option: str) -> tuple[int, float] | None:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "BENCH_OPTION": option}
-    done = subprocess.run(
-        _command(name, batch, optimizer), capture_output=True, text=True, env=environment, check=False
-    )
+def _tried(command: list[str], changes: Mapping[str, str]) -> tuple[int, float] | None:
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **changes}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     peak, seconds = (re.search(rf"^{word} ([\d.]+)", done.stdout, re.MULTILINE) for word in ("peak", "seconds"))
     return (int(peak[1]), float(seconds[1])) if peak and seconds else None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +12,8 @@ import numpy as np
 
 BATCH, EPOCHS = 32, 2
 PIXELS = (64, 64, 3)
+SHUFFLE = int(os.environ.get("BENCH_SHUFFLE", "6000"))  # what `bench options` tries
+CACHE = os.environ.get("BENCH_CACHE", "")
 
 
 def _tf() -> Any:
@@ -37,7 +41,7 @@ def shuffled_scalars() -> Any:
 
 
 def shuffled_images() -> Any:
-    return _generated(8000).shuffle(6000).batch(BATCH).take(40)
+    return _generated(8000).shuffle(SHUFFLE).batch(BATCH).take(40)
 
 
 def shuffled_strings() -> Any:
@@ -51,7 +55,7 @@ def shuffled_strings() -> Any:
 
 
 def cached() -> Any:
-    return _generated(5000).cache().batch(BATCH)
+    return _generated(5000).cache(CACHE).batch(BATCH)
 
 
 def cached_and_shuffled() -> Any:
@@ -124,10 +128,14 @@ def main(name: str) -> None:
         [keras.Input(PIXELS), layers.Conv2D(4, 3, strides=4), layers.GlobalAveragePooling2D(), layers.Dense(10)]
     )
     model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    model.fit(PROGRAMS[name](), epochs=EPOCHS, verbose=0)
+    data = PROGRAMS[name]()
+    began = time.monotonic()
+    model.fit(data, epochs=EPOCHS, verbose=0)
+    took = time.monotonic() - began
     with open("/proc/self/status") as file:
         peak = next(line for line in file if line.startswith("VmHWM"))
     print("peak", 1024 * int(peak.split()[1]), "after_import", 1024 * int(after.split()[1]), flush=True)
+    print("seconds", took, flush=True)
 
 
 if __name__ == "__main__":

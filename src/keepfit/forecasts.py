@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,20 +56,34 @@ def plan(
         raise TypeError(f"a keras.Model was expected; received {type(model).__name__}")
     if getattr(model, "optimizer", None) is None:
         raise ValueError("a compiled model was expected; received one without an optimizer (model.compile(…))")
-    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
-        raise ValueError(f"batch_size: a whole number from 1 was expected; received {batch_size!r}")
-    model = model if optimizer is None else _with(model, optimizer, keras)
+    batch_size = _whole(batch_size)
+    original, model = model, model if optimizer is None else _with(model, optimizer, keras)
     room = parse_size(memory) if isinstance(memory, str) else memory
     limit = limits.effective(cgroup.placement(), os.environ, room)
     if limit is None:
         raise ValueError("this machine does not tell how much memory there is; give memory=SIZE")
     planning = import_module(".agent.keras.planning", __package__)
-    spec, rows, held = _specified(x, y, batch_size, tf, planning)
+    spec, rows, held, first_only = _specified(x, y, batch_size, tf, planning)
     graph = None if model.run_eagerly else _traced(model, spec, tf)
     if graph is None:
         model._symbolic_build(data_batch=spec)
-    facts = forecast.Facts.of({**planning.facts_of(model, graph, {}, rows, *held), "cut": "a forecast runs nothing"})
+    told = {**planning.facts_of(model, graph, {}, rows, *held), "cut": "a forecast runs nothing"}
+    told["first_only"] = first_only
+    if model is not original:  # which will not be there when its copy is trained
+        there = planning.sizes_of(original)
+        told["in_use"] -= there["weights"] + there["optimizer"]
+    facts = forecast.Facts.of(told)
     return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes))))
+
+
+def _whole(batch_size: Any) -> int | None:
+    try:
+        size = None if batch_size is None else operator.index(batch_size)
+    except TypeError:
+        size = 0
+    if size is not None and size < 1:
+        raise ValueError(f"batch_size: a whole number from 1 was expected; received {batch_size!r}")
+    return size
 
 
 def _with(model: Any, optimizer: Any, keras: Any) -> Any:
@@ -77,24 +92,36 @@ def _with(model: Any, optimizer: Any, keras: Any) -> Any:
     return copy
 
 
-def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, planning: Any) -> tuple[Any, int, Any]:
-    """(the specs of a batch, its rows, what the input holds in memory)."""
+def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, planning: Any) -> tuple[Any, int, Any, bool]:
+    """(the specs of a batch, its rows, what the input holds, whether lengths are those of its first batch)."""
     if isinstance(x, tf.data.Dataset):
         if y is not None or batch_size is not None:
             raise ValueError("y and batch_size: nothing was expected beside a tf.data pipeline, which has both")
-        spec = x.element_spec
-        return spec, _rows_of(spec, x, tf), planning.held_by(x)
+        spec, first_only = _known(x, tf)
+        return spec, _rows_of(x.element_spec, x, tf), planning.held_by(x), first_only
     data = (x,) if y is None else (x, y)
     rows = batch_size or 32
 
     def one(leaf: Any) -> Any:
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or not len(leaf.shape):
             raise TypeError(f"arrays, a tf.data.Dataset or tf.TensorSpec were expected; received {type(leaf).__name__}")
+        if None in leaf.shape[1:]:
+            raise ValueError(f"a length along every axis but the first was expected; received {tuple(leaf.shape)}")
         return tf.TensorSpec([None, *leaf.shape[1:]], tf.as_dtype(leaf.dtype))
 
     spec = tf.nest.map_structure(one, data)
     arrays = [leaf for leaf in tf.nest.flatten(data) if not isinstance(leaf, tf.TensorSpec)]
-    return spec, rows, planning.held_by_arrays(arrays)
+    return spec, rows, planning.held_by_arrays(arrays), False
+
+
+def _known(dataset: Any, tf: Any) -> tuple[Any, bool]:
+    """(the specs of its batches, of any number of rows; whether lengths that it does not tell are its first one's)."""
+    parts = import_module(".agent.tensorflow.parts", __package__)
+    spec = parts.of_any_rows(dataset.element_spec)
+    leaves = [leaf for leaf in tf.nest.flatten(spec) if isinstance(leaf, tf.TensorSpec) and leaf.shape.rank]
+    if not any(None in leaf.shape.as_list()[1:] for leaf in leaves):
+        return spec, False
+    return parts.of_any_rows(next(iter(dataset))), True
 
 
 def _rows_of(spec: Any, dataset: Any, tf: Any) -> int:

@@ -119,7 +119,7 @@ def test_buffers_that_do_not_fit_twice_are_filled_again_instead(tf):
     rows = tf.data.Dataset.from_tensor_slices(tf.zeros((100, 4)))
     shuffled = rows.shuffle(50).batch(8).prefetch(2)
     each = buffers.ELEMENT + buffers.TENSOR
-    assert buffers.kept(shuffled) == 50 * (4 * 4 + each) + 2 * (buffers.UNTOLD * 4 * 4 + each)
+    assert buffers.kept(shuffled) == 50 * (4 * 4 + each) + 2 * (8 * 4 * 4 + each)
     assert buffers.kept(rows.cache().repeat(2)) == 100 * (4 * 4 + each)
     saver = position.Saver(shuffled)
     held = saver.bytes

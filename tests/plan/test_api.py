@@ -70,9 +70,38 @@ def test_a_planned_model_trains_as_one_that_never_was():
     assert results[0] == results[1]
 
 
+def test_another_optimizer_is_planned_as_if_the_models_own_were_not_there():
+    import keras
+
+    wide = keras.Sequential([keras.Input((64,)), keras.layers.Dense(40_000), keras.layers.Dense(5)])
+    wide.compile("adam", "sparse_categorical_crossentropy")
+    x, y = np.zeros((64, 64), "float32"), np.zeros(64, "int32")
+    own, lighter = keepfit.plan(wide, x, y), keepfit.plan(wide, x, y, optimizer="sgd")
+    saved = own.document["breakdown"]["optimizer"] - lighter.document["breakdown"]["optimizer"]
+    assert own.peak_bytes - lighter.peak_bytes > 0.5 * saved > 10 << 20
+
+
+def test_lengths_that_a_pipeline_does_not_tell_are_those_of_its_first_batch():
+    import keras
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), keras.layers.Embedding(9, 64),
+                              keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(2)])  # fmt: skip
+    model.compile("sgd", "mse")
+    words = tf.data.Dataset.from_generator(
+        lambda: iter([(np.ones((8, 500)), np.ones((8, 2)))]),
+        output_signature=(tf.TensorSpec((None, None), tf.int32), tf.TensorSpec((None, 2), tf.float32)),
+    )
+    told = keepfit.plan(model, words)
+    assert told.document["batch_size"] == 8 and told.document["breakdown"]["activations"] >= 8 * 500 * 64 * 4
+    assert "sequences longer than those of the first batch" in told.document["not_counted"]
+    with pytest.raises(ValueError, match="a length along every axis but the first was expected"):
+        keepfit.plan(model, tf.TensorSpec((None, None), tf.int32), np.ones((8, 2)))
+
+
 def test_what_it_shows():
     told = keepfit.plan(made(name="a_layer"), *data(), memory="2GiB")
-    assert "batch 32 needs about" in str(told) and "of 2.0 GiB" not in str(told).splitlines()[1]
+    assert "batch 32 needs about" in str(told) and "there are 2.00 GiB (--memory): it fits" in str(told)
     html = told._repr_html_()
     assert html.count("<div style='margin") == 3 and "<script" not in html
     for phase in told.document["phases"]:

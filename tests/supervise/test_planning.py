@@ -77,11 +77,21 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["eager", "one-batch", "thread", "child", "own-step", "unbuilt", "several", "replicas"]
+    "kind", ["eager", "one-batch", "thread", "child", "own-step", "no-labels", "unbuilt", "several", "replicas"]
 )
 def test_however_it_trains(tmp_path, kind):
     told = plan(tmp_path, kind, "--no-search")
     assert told["how"] == "measured" and told["batch_size"] == 256
+
+
+def test_a_batch_larger_than_the_data_is_what_there_is(tmp_path):
+    assert plan(tmp_path, "short", "--no-search")["batch_size"] == 100
+
+
+def test_a_model_of_a_fixed_number_of_rows_is_told_by_its_graph(tmp_path):
+    told = plan(tmp_path, "fixed", "--no-search")
+    assert told["how"] == "static" and told["batch_size"] == 64 and told["known"]
+    assert any("a measurement: a batch of 8 rows failed" in line for line in told["not_counted"])
 
 
 def test_the_longest_sequence_counts_not_the_first(tmp_path):
@@ -101,6 +111,15 @@ def test_a_validation_that_needs_more_than_the_training(tmp_path):
     peak = int(truth().split()[-1])
     assert told["peak_in"] == "validation" and told["phases"][-1]["name"] == "a step of the validation"
     assert abs(told["predicted_peak_bytes"] - peak) < 0.25 * peak, (told["predicted_peak_bytes"], peak)
+
+
+def test_a_preparation_that_needs_more_than_the_training(tmp_path):
+    truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "copies", str(tmp_path)))
+    told = plan(tmp_path / "planned", "copies", "--no-search")
+    peak = int(truth().split()[-1])
+    assert told["peak_in"] == "preparation" and told["phases"][0]["name"] == "the script's preparation"
+    assert abs(told["predicted_peak_bytes"] - peak) < 0.05 * peak, (told["predicted_peak_bytes"], peak)
+    assert not any(option["name"] == "micro_batch" for option in told["options"])  # it would not help
 
 
 def test_a_planner_that_is_killed_leaves_nothing_behind(tmp_path):
@@ -123,6 +142,7 @@ def test_a_loop_of_the_scripts_own(tmp_path, kind):
     told = plan(tmp_path / "planned", kind)
     peak = int(truth().split()[-1])
     assert told["how"] == "static" and told["batch_size"] == 256
+    assert [path.rsplit("/", 1)[-1] for path in told["wrote"]] == ["before"]
     assert 0.6 * peak < told["predicted_peak_bytes"] < 1.7 * peak, (told["predicted_peak_bytes"], peak)
 
 
@@ -132,6 +152,8 @@ def test_a_loop_of_the_scripts_own(tmp_path, kind):
         ("none", (), "the script ended without a training call"),
         ("fails", (), "the script ended with status 1 before any training call"),
         ("endless", ("--timeout", "2"), "no training call after 2 s (--timeout); the script was not yet using"),
+        ("legacy", (), "the first training call could not be looked at: Keras 3 was expected; this is legacy Keras"),
+        ("bad-data", (), "the first training call could not be looked at: InvalidArgumentError"),
         ("greedy", ("--memory", "900MiB"), "the script needs more than 900 MiB before its first training call"),
     ],
 )

@@ -33,6 +33,15 @@ if kind == "child" and len(sys.argv) < 4:
     write(after)
     sys.exit(0)
 
+if kind == "legacy":
+    import tf_keras
+
+    old = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+    old.compile("sgd", "mse")
+    old.fit([[1.0]], [[1.0]], verbose=0)
+    write(after)
+    sys.exit(0)
+
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -40,6 +49,9 @@ import tensorflow as tf  # noqa: E402
 if kind == "greedy":
     held = np.ones((1 << 30,), "uint8")
     held += 1
+if kind == "copies":  # of the data, while it is made ready: all gone before the training
+    held = [np.ones((1 << 29,), "uint8") * 2 for _ in range(2)]
+    held.clear()
 keras.utils.set_random_seed(0)
 rows, width = 512, 32
 x = np.random.rand(rows, 48, 48, 3).astype("float32")
@@ -66,6 +78,17 @@ class OwnStep(keras.Model):
         images, labels = data
         with tf.GradientTape() as tape:
             value = self.compute_loss(images, labels, self(images, training=True))
+        gradients = tape.gradient(value, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": value}
+
+
+class Alone(keras.Model):
+    """Nothing is wanted of it but what it is given."""
+
+    def train_step(self, images):
+        with tf.GradientTape() as tape:
+            value = tf.reduce_mean(tf.square(self(images, training=True)))
         gradients = tape.gradient(value, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         return {"loss": value}
@@ -105,6 +128,21 @@ def train():
             own = OwnStep(inputs, model.output)
             own.compile("adam", loss)
             own.fit(x, y, batch_size=256, verbose=0)
+        elif kind == "no-labels":
+            own = Alone(inputs, model.output)
+            own.compile("adam")
+            own.fit(x, batch_size=256, verbose=0)
+        elif kind == "fixed":
+            given = keras.Input(batch_shape=(64, 48, 144))
+            own = keras.Model(given, layers.Dense(5)(layers.LSTM(8, stateful=True)(given)))
+            own.compile("adam", loss)
+            own.fit(batches.unbatch().map(lambda a, b: (tf.reshape(a, [48, 144]), b)).batch(64, drop_remainder=True))
+        elif kind == "bad-data":
+            model.compile("adam", loss)
+            model.fit(batches.map(lambda a, b: (tf.ensure_shape(tf.gather(a, [999]), [1, 48, 48, 3]), b)), verbose=0)
+        elif kind == "short":
+            model.compile("adam", loss)
+            model.fit(x[:100], y[:100], batch_size=1024, verbose=0)
         elif kind == "unbuilt":
             own = keras.Sequential([layers.Conv2D(width, 3), layers.GlobalAveragePooling2D(), layers.Dense(5)])
             own.compile("adam", loss)

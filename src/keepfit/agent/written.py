@@ -10,6 +10,7 @@ MANY = 50
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 # Not the script's own doing: devices, what Python compiles, what frameworks and we keep for ourselves.
 _OTHERS = ("/dev/", "/proc/", "/sys/")
+_GENERATED = ("__pycache__", "__autograph_generated_file")
 
 paths: list[str] = []
 
@@ -22,7 +23,7 @@ def watch() -> None:
 def kept() -> list[str]:
     """Those that are still there, but for what we write ourselves."""
     ours = os.environ.get("KEEPFIT_RECORD", "")
-    return [path for path in paths if os.path.exists(path) and not (ours and path.startswith(ours))]
+    return [path for path in paths if os.path.isfile(path) and not (ours and path.startswith(ours))]
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -33,5 +34,5 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not writes or not isinstance(path, (str, bytes, os.PathLike)):
         return
     name = os.path.abspath(os.fsdecode(path))
-    if not name.startswith(_OTHERS) and "__pycache__" not in name and name not in paths:
+    if not name.startswith(_OTHERS) and not any(word in name for word in _GENERATED) and name not in paths:
         paths.append(name)

@@ -8,23 +8,26 @@ one; the static one chooses what is safe to measure, and stands alone where noth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from .micro_batch import Line, Trial
 
-# Shares of a forecast on either side. Not calibrated: `bench forecast` has not been run on its models, so no coverage
-# is claimed for them.
-MEASURED_LOW, MEASURED_HIGH = 0.08, 0.08
+# Shares of a forecast on either side, chosen by the tuning models of `bench forecast`.
+MEASURED_LOW, MEASURED_HIGH = 0.07, 0.10
 STATIC_LOW, STATIC_HIGH = 0.25, 0.35
 DEVICE_LOW, DEVICE_HIGH = 0.25, 0.75  # of one that is not here: its libraries choose other workspaces
 DOUBT = 2.0  # the static forecast is trusted to this factor before anything was measured
 CHANCE = 24 << 20  # bytes by which the peak of the same batch differs from one time to the next
-COUNTED = 0.15  # share by which the slope that the graph tells is off
+SPREAD = 1.3  # times what is alive: workspaces, and what malloc keeps (1.14 to 1.72 for the tuning models)
+COUNTED = 0.2  # share by which the slope that the graph tells is off
 DISAGREE = 3.0  # times the doubt of both slopes
 SAFE = 0.6  # of the limit may be reached by a trial, by what is known before it
 SMALL, LARGER = 8, 2  # parts of the batch that are tried
+# Buffers of earlier epochs, in shares of one, that malloc still holds while the next is filled: other threads fill it,
+# from other arenas. Measured on shuffles of images, strings and numbers (2 cores): 1.0 after one epoch, 1.2 to 3 later.
+KEPT_ONCE, KEPT_LATER = 1.0, 1.6
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Facts:
     preloaded: int
     layers: tuple[Mapping[str, Any], ...]
     cut: str | None  # why the batch cannot be made smaller
+    epochs: int = 1  # each of which fills the buffers of the pipeline anew
+    prepared: int = 0  # bytes, anonymous, at the peak of what the script did before its training call
     validation: int = 0  # bytes that its graph keeps alive at the peak; 0 where there is none
     seen: int = 0  # bytes at the peak of a hand-written loop's first step, with what its second adds
     told: Mapping[str, Any] = field(default_factory=dict)
@@ -56,6 +61,8 @@ class Facts:
             preloaded=int(event.get("preloaded") or 0),
             layers=tuple(event.get("layers") or ()),
             cut=event.get("cut"),
+            epochs=int(event.get("epochs") or 1),
+            prepared=int(event.get("prepared") or 0),
             validation=int((event.get("validation") or {}).get("bytes") or 0),
             seen=int(event.get("seen") or 0),
             told=event,
@@ -72,17 +79,34 @@ class Facts:
         (low, less), (high, more) = pair
         return max(0, int(less + (rows - low) * (more - less) / (high - low)))
 
+    def needs(self, rows: int) -> int:
+        """Bytes that a step of so many rows takes, by its graph."""
+        return int(SPREAD * self.alive(rows))
+
     def _held(self, *stages: str) -> int:
         return sum(int(stage["bytes"]) for stage in self.pipeline if stage["stage"] in stages)
 
     @property
     def later(self) -> int:
-        """Bytes that the pipeline does not hold yet, but will: a cache fills as its elements are drawn.
+        """Bytes that the pipeline does not hold yet, but will: a cache fills as its elements are drawn, and elements
+        are in work while a step runs.
 
         A shuffle is full before its first element comes, and what went through a cache on its way lies there only
-        once. At the turn of an epoch its buffer is given up before the next one is filled.
+        once.
         """
-        return max(0, self._held("cache") - self._held("shuffle"))
+        return max(0, self._held("cache") - self._held("shuffle")) + self.retained + self._held("working")
+
+    @property
+    def retained(self) -> int:
+        """Bytes of shuffle buffers that earlier epochs have freed, and malloc has not given back."""
+        if self.epochs < 2 or self._held("cache"):
+            return 0
+        return int(self._held("shuffle") * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
+
+    @property
+    def filled(self) -> int:
+        """Bytes in the pipeline before the first step."""
+        return self._held("shuffle")
 
     @property
     def buffered(self) -> int:
@@ -98,19 +122,20 @@ class Point:
     low: int
     high: int
     how: str  # measured, static
+    where: str = "train"  # preparation, train, validation
 
 
 def next_trial(facts: Facts, limit: int, trials: Sequence[Trial]) -> int:
     """The rows to be tried next; 0: enough is known."""
-    if facts.cut or facts.rows < 2 or len(trials) >= 2:
+    # Without a graph nothing is known of the first one: it is a single row.
+    shares = (SMALL, LARGER) if facts.static else (facts.rows, SMALL, LARGER)
+    if facts.cut or not facts.rows or len(trials) >= len(shares):
         return 0
-    share = SMALL if not trials else LARGER
-    rows = max(1, facts.rows // share)
-    if trials and rows <= trials[0].rows:
-        rows = trials[0].rows + 1
+    known = trials[-1].rows if trials else 0
+    rows = max(known + 1, facts.rows // shares[len(trials)])
     while rows > 1 and _expected(facts, trials, rows) > SAFE * limit:
         rows //= 2
-    if trials and rows <= trials[0].rows:
+    if not known < rows <= facts.rows:
         return 0
     return rows if _expected(facts, trials, rows) <= limit else 0
 
@@ -134,25 +159,28 @@ def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
     if not trials:
         return None
     first, last = trials[0], trials[-1]
-    counted = (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
+    counted = (facts.needs(2 * last.rows) - facts.needs(last.rows)) / last.rows
     apart = last.rows - first.rows
-    if apart <= 0:
-        return Line(last.peak - counted * last.rows, max(1.0, counted))
+    if apart <= 0:  # without a graph, as if all of it had been for the rows
+        return _through(last, counted if counted > 0 else (last.peak - facts.in_use) / last.rows)
     measured = (last.peak - first.peak) / apart
     if counted <= 0:
-        return Line(last.peak - measured * last.rows, max(1.0, measured))
+        return _through(last, measured)
     doubts = (CHANCE * 2**0.5 / apart) ** 2, (COUNTED * counted) ** 2
     slope = (measured * doubts[1] + counted * doubts[0]) / sum(doubts)
     if abs(measured - counted) > DISAGREE * sum(doubts) ** 0.5:  # the graph does not tell it all: what was seen counts
         slope = measured
-    return Line(last.peak - slope * last.rows, max(1.0, slope))
+    return _through(last, slope)
+
+
+def _through(trial: Trial, slope: float) -> Line:
+    slope = max(1.0, slope)
+    return Line(trial.peak - slope * trial.rows, slope)
 
 
 def static(facts: Facts, rows: int) -> Point:
-    """From the graph alone; of a loop that has none, from its first step."""
-    most = max(facts.alive(rows), facts.validation)
-    peak = facts.files + max(facts.in_use + most, facts.seen) + facts.later
-    return Point(peak, *static_interval(peak), "static")
+    """From the graph alone, whatever was tried."""
+    return forecast(facts, (), rows)
 
 
 def static_interval(peak: int) -> tuple[int, int]:
@@ -160,14 +188,38 @@ def static_interval(peak: int) -> tuple[int, int]:
 
 
 def forecast(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
+    """Of the whole run: its training, or what the script does before, if that takes more."""
+    trained, prepared = training(facts, trials, rows), facts.files + facts.prepared
+    if trained.peak >= prepared:
+        return trained
+    seen = _measured(prepared, "preparation")
+    return replace(seen, high=max(seen.high, trained.high))
+
+
+def training(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
+    """As it was tried; else as its graph has it, or, of a loop without one, its first step."""
     known = line(facts, trials)
-    if known is None:
-        return static(facts, rows)
-    if facts.in_use + facts.validation > known.peak(rows):  # which was counted, and not measured
-        peak = facts.files + facts.in_use + facts.validation + facts.later
-        return Point(peak, *static_interval(peak), "static")
-    peak = facts.files + known.peak(rows) + facts.later
-    return Point(peak, int(peak * (1 - MEASURED_LOW)), int(peak * (1 + MEASURED_HIGH)), "measured")
+    step = known.peak(rows) if known else max(facts.in_use + facts.needs(rows), facts.seen)
+    validation = facts.in_use + facts.validation
+    peak = facts.files + max(step, validation) + facts.later
+    if validation > step:  # which is counted, and never measured
+        return Point(peak, *static_interval(peak), "static", "validation")
+    return _measured(peak, "train") if known else Point(peak, *static_interval(peak), "static")
+
+
+def _measured(peak: int, where: str) -> Point:
+    return Point(peak, int(peak * (1 - MEASURED_LOW)), int(peak * (1 + MEASURED_HIGH)), "measured", where)
+
+
+def beyond(point: Point, room: int) -> Point:
+    """Where a trial has come to the limit: at least so much, whatever was forecast."""
+    high = max(point.high, int(room * (1 + STATIC_HIGH)))
+    return Point(max(point.peak, room), max(point.low, room), high, "static", "train")
+
+
+def is_known(facts: Facts, trials: Sequence[Trial]) -> bool:
+    """Whether anything at all is known of a step."""
+    return bool(facts.static or facts.seen or trials)
 
 
 def on_device(facts: Facts, rows: int) -> Point:
@@ -179,7 +231,7 @@ def on_device(facts: Facts, rows: int) -> Point:
 def largest_on_device(facts: Facts, limit: int) -> int:
     """The most rows whose interval lies below the limit; 0 where not even one does. By the graph alone, not tried."""
     fixed, most = on_device(facts, 1), 1
-    if not facts.static or fixed.high > limit:
+    if facts.alive(2) <= facts.alive(1) or fixed.high > limit:  # nothing is known of a row, or one is too much
         return 0
     while on_device(facts, 2 * most).high <= limit and most < 1 << 30:
         most *= 2
@@ -198,14 +250,17 @@ def breakdown_on_device(facts: Facts) -> dict[str, int]:
     return {**dict.fromkeys(("runtime", "workspace", "pipeline", "preloaded"), 0), **counted}
 
 
-def in_validation(facts: Facts) -> bool:
-    """Whether the peak is there, and not in a training step."""
-    return facts.validation > facts.alive(facts.rows)
-
-
 def breakdown(facts: Facts, point: Point) -> dict[str, int]:
     """Where the bytes are at the peak."""
-    return _validating(facts, point.peak) if in_validation(facts) else _training(facts, point.peak)
+    return _BREAKDOWNS[point.where](facts, point.peak)
+
+
+def _preparing(facts: Facts, peak: int) -> dict[str, int]:
+    """The model may not be there yet, and what comes and goes are copies of the data, as a rule."""
+    parts = dict.fromkeys(_parts(facts, 0, 0, 0), 0)
+    runtime = max(0, facts.in_use + facts.files - facts.filled - facts.preloaded)
+    preloaded = min(facts.preloaded, peak - runtime)
+    return {**parts, "runtime": runtime, "preloaded": preloaded, "workspace": max(0, peak - runtime - preloaded)}
 
 
 def _training(facts: Facts, peak: int) -> dict[str, int]:
@@ -222,7 +277,7 @@ def _parts(facts: Facts, peak: int, gradients: int, activations: int) -> dict[st
     weights, optimizer = facts.model["weights"], facts.model["optimizer"]
     pipeline = facts.buffered
     counted = weights + optimizer + gradients + activations + pipeline + facts.preloaded
-    runtime = max(0, facts.in_use + facts.files - weights - optimizer - facts.preloaded)
+    runtime = max(0, facts.in_use + facts.files - weights - optimizer - facts.preloaded - facts.filled)
     return {
         "runtime": runtime,
         "weights": weights,
@@ -235,13 +290,16 @@ def _parts(facts: Facts, peak: int, gradients: int, activations: int) -> dict[st
     }
 
 
+_BREAKDOWNS = {"preparation": _preparing, "train": _training, "validation": _validating}
+
+
 def phases(facts: Facts, point: Point) -> list[dict[str, Any]]:
     """What is in memory when: before the first step, in one, in one while keepfit writes a state, in the validation.
 
     Taking a state copies nothing by itself; but the step that follows writes to variables whose old values are still
     being written out, so that weights and optimizer state are there twice.
     """
-    step = _training(facts, 0 if in_validation(facts) else point.peak)
+    step = _training(facts, point.peak if point.where == "train" else 0)
     start = {**step, **dict.fromkeys(("gradients", "activations", "workspace"), 0)}
     model = facts.model
     saving = {**step, "weights": 2 * model["weights"], "optimizer": 2 * model["optimizer"]}
@@ -250,7 +308,9 @@ def phases(facts: Facts, point: Point) -> list[dict[str, Any]]:
         {"name": "a training step", "parts": step},
         {"name": "a step while a state is saved", "parts": saving},
     ]
+    if point.where == "preparation":
+        told.insert(0, {"name": "the script's preparation", "parts": _preparing(facts, point.peak)})
     if facts.validation:
-        parts = _validating(facts, point.peak if in_validation(facts) else 0)
+        parts = _validating(facts, point.peak if point.where == "validation" else 0)
         told.append({"name": "a step of the validation", "parts": parts})
     return told

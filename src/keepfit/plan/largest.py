@@ -42,7 +42,7 @@ def next_size(facts: Facts, trials: Sequence[Trial], verified: Sequence[Trial], 
         slope = max(known.slope, (last.peak - facts.in_use) / last.rows)
         known = Line(last.peak - slope * last.rows, slope)
     rows = wanted.rounded(fitting(facts, known, int(wanted.limit * share)))
-    best = largest(verified, wanted)
+    best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
 
 
@@ -51,6 +51,6 @@ def fitting(facts: Facts, known: Line, bytes_at_most: int) -> int:
     return known.largest(bytes_at_most - facts.later)
 
 
-def largest(verified: Sequence[Trial], wanted: Wanted) -> int:
-    """The largest that was tried and fitted; 0 where none was."""
-    return max((trial.rows for trial in verified if trial.peak and trial.peak <= wanted.limit), default=0)
+def largest(facts: Facts, verified: Sequence[Trial], wanted: Wanted) -> int:
+    """The largest that was tried and fits, with what the pipeline will hold later; 0 where none does."""
+    return max((trial.rows for trial in verified if trial.peak + facts.later <= wanted.limit), default=0)

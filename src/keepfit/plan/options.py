@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..facts import Remedy, Splitting
-from .forecast import Facts, Point, forecast, line
+from .forecast import Facts, Point, forecast, largest_on_device, line, on_device, training
 from .micro_batch import Room, Trial, choose
 
 RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more forward pass
@@ -69,6 +69,7 @@ class Option:
     slowdown: float | None  # time of a step, as a multiple; None: not known
     exact: bool  # whether the results stay those of the batch as it is
     how: str
+    prepares: bool = False  # whether it changes what the script does before its training call, too
 
     def document(self) -> dict[str, Any]:
         return {
@@ -83,17 +84,43 @@ class Option:
 
 def priced(facts: Facts, trials: Sequence[Trial], limit: int) -> list[Option]:
     """What would bring the training below the limit, or closer to it; the cheapest first."""
-    point = forecast(facts, trials, facts.rows)
-    found = [*_micro_batches(facts, trials, limit), *_lighter(facts, point.peak), *_pipeline(facts, point.peak)]
-    found.sort(key=lambda option: (not option.exact, option.slowdown or 1.0, option.peak))
-    worth = [option for option in found if option.peak < (1 - WORTH) * point.peak]
+    point, step = forecast(facts, trials, facts.rows), training(facts, trials, facts.rows).peak
+    lighter = _lighter(facts, step, "mixed_bfloat16", "; float16 is slow on a CPU")
+    found = [*_micro_batches(facts, trials, limit), *lighter, *_pipeline(facts, step)]
+    # What a step that needs less does not change: the script's preparation, and the validation.
+    validation = facts.in_use + facts.validation + facts.later if facts.validation else 0
+    others = facts.files + max(facts.prepared, validation)
+    found = [option if option.prepares else replace(option, peak=max(option.peak, others)) for option in found]
+    return _ranked(found, point.peak, _machine(facts, point, limit + facts.files))
+
+
+def priced_on_device(facts: Facts, limit: int) -> list[Option]:
+    """The same for an accelerator that is not here: by the graph alone."""
+    point = on_device(facts, facts.rows)
+    lighter = _lighter(facts, point.peak, "mixed_float16", "; on Ampere and later mixed_bfloat16 needs no loss scale")
+    found = [*_micro_batch_on_device(facts, limit), *lighter]
+    return _ranked(found, point.peak, (*_machine(facts, point, limit), *_allocators(point.peak)))
+
+
+def _ranked(found: list[Option], peak: int, elsewhere: Iterable[Option]) -> list[Option]:
+    """Those that save something: exact ones first, the cheaper before the dearer; `elsewhere` changes no training."""
+    worth = [option for option in found if option.peak < (1 - WORTH) * peak]
+    worth.sort(key=lambda option: (not option.exact, option.slowdown or 1.0, option.peak))
     exact = sum(option.exact for option in worth)
-    return [*worth[:exact], *_machine(facts, point, limit), *worth[exact:]]
+    return [*worth[:exact], *elsewhere, *worth[exact:]]
 
 
-def _machine(facts: Facts, point: Point, limit: int) -> Iterator[Option]:
+def _allocators(peak: int) -> Iterator[Option]:
+    """TensorFlow takes a whole device for itself, unless it is told otherwise; the need of a step stays what it is."""
+    how = "tf.config.experimental.set_memory_growth(gpu, True): takes what it needs, and leaves the rest to others"
+    yield Option("memory_growth", True, peak, 1.0, True, how)
+    how = "export TF_GPU_ALLOCATOR=cuda_malloc_async: where a step fails although less is in use than there is"
+    yield Option("async_allocator", "cuda_malloc_async", peak, None, True, how)
+
+
+def _machine(facts: Facts, point: Point, room: int) -> Iterator[Option]:
     """Another one, where this training does not fit."""
-    if point.high <= limit + facts.files:
+    if point.high <= room:
         return
     size = next((size for size in MACHINES if size << 30 >= point.high), 0)
     if size:
@@ -115,6 +142,16 @@ def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterato
     yield Option("micro_batch", rows, peak, _slowdown(trials, rows), True, how)
 
 
+def _micro_batch_on_device(facts: Facts, limit: int) -> Iterator[Option]:
+    if facts.rows < 2 or not facts.static:
+        return
+    summed = facts.model["trainable"]
+    rows = min(largest_on_device(facts, limit - summed), -(-facts.rows // 2))
+    if rows:
+        how = "keepfit.accumulate, or keepfit run on that machine"
+        yield Option("micro_batch", rows, on_device(facts, rows).peak + summed, None, True, how)
+
+
 def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
     """Time for a row in parts of so many rows, beside that of the largest that was measured."""
     timed = [trial for trial in trials if trial.seconds]
@@ -127,7 +164,7 @@ def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
     return round((fixed / rows + each) / (fixed / large.rows + each), 2)
 
 
-def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
+def _lighter(facts: Facts, peak: int, policy: str, of_policy: str) -> Iterator[Option]:
     model = facts.model
     trainable, state = model["trainable"], model["optimizer"]
     activations = max(0, facts.alive(facts.rows) - trainable)
@@ -137,8 +174,8 @@ def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
     if state > trainable // 8:
         yield Option("optimizer", "SGD", peak - state, 1.0, False, "keras.optimizers.SGD(…)")
     if "mixed" not in str(facts.told.get("dtype")) and activations:
-        how = 'keras.mixed_precision.set_global_policy("mixed_bfloat16"); float16 is slow on a CPU'
-        yield Option("mixed_precision", "mixed_bfloat16", peak - activations // 2, None, False, how)
+        how = f'keras.mixed_precision.set_global_policy("{policy}"){of_policy}'
+        yield Option("mixed_precision", policy, peak - activations // 2, None, False, how)
     blocks = max((int(layer["activation_bytes"]) for layer in facts.layers), default=0)
     kept = max(blocks, 2 * activations // BLOCKS)
     if activations > kept and len(facts.layers) > BLOCKS:
@@ -166,12 +203,24 @@ def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:
         )
     if facts.preloaded > peak // 20:
         how = "read it from files while it trains: tf.data.TFRecordDataset, image_dataset_from_directory, np.memmap"
-        yield Option("streaming", None, peak - facts.preloaded, None, True, how)
-    for stage in facts.pipeline:
+        yield Option("streaming", None, max(0, peak - facts.preloaded), None, True, how, prepares=True)
+    if facts.retained > peak // 20:
+        how = "export MALLOC_ARENA_MAX=1: what an epoch's shuffle has freed is used again for the next one's"
+        yield Option("malloc_arenas", 1, peak - facts.retained, None, True, how)
+    for place, stage in enumerate(facts.pipeline):
         size, elements = int(stage["bytes"]), int(stage["elements"])
+        before, after = facts.pipeline[:place], facts.pipeline[place + 1 :]
         if stage["stage"] == "shuffle" and size > peak // 20:
             smaller = max(1, elements // 4)
-            saved = size * (elements - smaller) // max(1, elements)
+            less = {**stage, "elements": smaller, "bytes": size * smaller // max(1, elements)}
+            saved = _saved(facts, (*before, less, *after))
             yield Option("shuffle_buffer", smaller, peak - saved, 1.0, False, f".shuffle({smaller})")
         if stage["stage"] == "cache" and size > peak // 20:
-            yield Option("cache_on_disk", None, peak - size, None, True, '.cache("a file")')
+            saved = _saved(facts, (*before, *after))
+            yield Option("cache_on_disk", None, peak - saved, None, True, '.cache("a file")')
+
+
+def _saved(facts: Facts, pipeline: tuple[Mapping[str, Any], ...]) -> int:
+    """Bytes that another pipeline would hold less."""
+    other = replace(facts, pipeline=pipeline)
+    return facts.filled + facts.later - other.filled - other.later

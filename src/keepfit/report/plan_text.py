@@ -21,23 +21,29 @@ WORDS = {
     "preloaded": "data held in memory",
 }
 
+ELSEWHERE = {
+    "preparation": "the peak is before the training, while the script prepares it: no smaller batch lowers that",
+    "validation": "the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it",
+}
+
 
 def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     style = Style(colours)
     low, high = document["interval_bytes"]
     fits = document["fits"]
+    said = "it fits" if fits else "it may not fit" if document["known"] else "whether it fits is not known"
     headline = (
-        f"batch {document['batch_size']} needs about {size(document['predicted_peak_bytes'])}"
+        f"batch {document['batch_size'] or '?'} needs about {size(document['predicted_peak_bytes'])}"
         f" ({size(low)} to {size(high)}, not calibrated); there are {size(document['limit_bytes'])}"
-        f" ({document['limit_source']}): {'it fits' if fits else 'it may not fit'}"
+        f" ({document['limit_source']}): {said}"
     )
     lines = [style(one_line(headline), "green" if fits else "red")]
     if document["largest_batch"] and document["verified"]:
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
-    if document["peak_in"] == "validation":
-        lines.append("the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it")
+    if (where := document["peak_in"]) in ELSEWHERE:
+        lines.append(ELSEWHERE[where])
     lines += ["", *_breakdown(document, width)]
     layers = [layer for layer in document["layers"] if layer["activation_bytes"] or layer["weight_bytes"]][:LAYERS]
     if layers:

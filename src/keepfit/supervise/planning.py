@@ -48,7 +48,9 @@ class Plan:
     facts: forecast.Facts
     trials: list[Trial]
     verified: list[Trial] = field(default_factory=list)
-    overshot: int = 0  # trials that came to the limit
+    overshot: int = 0  # trials of the largest batch that came to the limit
+    reached: bool = False  # already a small one did
+    unfenced: str = ""  # why nothing but good will holds the limit
     wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
     findings: list[Finding] = field(default_factory=list)
     device: MemoryLimit | None = None  # one that is not here
@@ -58,13 +60,28 @@ class Plan:
     def point(self) -> forecast.Point:
         if self.device is not None:
             return forecast.on_device(self.facts, self.facts.rows)
-        return forecast.forecast(self.facts, self.trials, self.facts.rows)
+        point = forecast.forecast(self.facts, self.trials, self.facts.rows)
+        return forecast.beyond(point, self.room) if self.reached else point
+
+    @property
+    def room(self) -> int:
+        """What the process may have, its program code included: that gives way when memory is short."""
+        return self.wanted.limit + self.facts.files
+
+    @property
+    def fits(self) -> bool | None:
+        """None: nothing is known of a step."""
+        if self.device is not None:
+            return self.point.high <= self.device.bytes
+        if not forecast.is_known(self.facts, self.trials) and not self.reached:
+            return None
+        return self.point.high <= self.room
 
     @property
     def largest(self) -> int:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
-        return largest.largest(self.verified, self.wanted)
+        return largest.largest(self.facts, self.verified, self.wanted)
 
 
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
@@ -83,9 +100,10 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         facts = forecast.Facts.of(heard.facts or {})
         return 0 if wanted.device or memory.of(facts) else forecast.next_trial(facts, room, _trials(heard))
 
-    heard = rehearse(wanted.argv, environment, {"at": "first"}, room, wanted.timeout, small)
+    heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
-    made = Plan(limit, facts, _trials(heard), wanted=largest.Wanted(room, wanted.multiple, wanted.most))
+    made = Plan(limit, facts, _trials(heard), reached=heard.died_trying, unfenced=heard.unfenced,
+                wanted=largest.Wanted(room, wanted.multiple, wanted.most))  # fmt: skip
     if wanted.device is not None:
         if not facts.static:
             raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
@@ -94,7 +112,7 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     if known := memory.of(facts):
         made.trials, made.verified = ([Trial(*one) for one in known[name]] for name in ("trials", "verified"))
         made.remembered = True
-    elif wanted.search:
+    elif wanted.search and not made.reached and not made.unfenced:
         _search(made, wanted, environment)
     memory.keep(made)
     return made
@@ -109,9 +127,12 @@ class _Memory:
 
     def of(self, facts: forecast.Facts) -> Mapping[str, Any] | None:
         """What was tried, where the script held as much before its training call then as it does now."""
-        key = facts.told.get("key")
-        found = choices.recall(self._runs, f"plan {key} {self._asked}") if key and self._runs else None
+        found = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
         return found if found and abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
+
+    def _name(self, facts: forecast.Facts) -> str:
+        """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
+        return f"plan {facts.told.get('key')} {self._asked} {facts.static}"
 
     def keep(self, made: Plan) -> None:
         told, point = made.facts.told, made.point
@@ -127,11 +148,11 @@ class _Memory:
         with contextlib.suppress(OSError):
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
-        if not made.remembered and not made.overshot:
+        if not made.remembered and not made.overshot and not made.reached:
             tried = {"trials": made.trials, "verified": made.verified}
             values = {kind: [[t.rows, t.peak, t.seconds] for t in found] for kind, found in tried.items()}
             known = {"in_use": made.facts.in_use, **values}
-            choices.remember(self._runs, f"plan {told['key']} {self._asked}", now, known)
+            choices.remember(self._runs, self._name(made.facts), now, known)
 
 
 def apply(options: RunOptions, environment: Mapping[str, str]) -> str:
@@ -157,19 +178,16 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> str:
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each size in a process of its own."""
-    tried: list[Trial] = []  # with those that came to the limit, as if they had needed all of it
-    while rows := largest.next_size(made.facts, made.trials, tried, made.wanted):
+    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted):
 
         def one(heard: Rehearsal, rows: int = rows) -> int:
             return 0 if heard.tried else rows
 
-        heard = rehearse(wanted.argv, environment, {"at": rows}, made.wanted.limit, wanted.timeout, one)
+        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, one)
         done = _trials(heard)
-        if heard.reached or not done:
-            made.overshot += int(heard.reached)
-            tried.append(Trial(rows, made.wanted.limit + 1))
+        if heard.died_trying or not done:
+            made.overshot += int(heard.died_trying)
             break
-        tried.append(done[0])
         made.verified.append(done[0])
 
 
@@ -182,7 +200,7 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
     if heard.facts is not None and not heard.failed:
         return forecast.Facts.of(heard.facts)
     if heard.failed:
-        raise CannotPlan(f"the first training call could not be looked at: {heard.failed}")
+        raise CannotPlan(f"the first training call could not be looked at: {' '.join(heard.failed.split())}")
     if heard.late:
         raise CannotPlan(f"no training call after {seconds:.0f} s (--timeout); the script was {_doing(heard)}")
     if heard.reached:
@@ -202,7 +220,6 @@ def document(made: Plan) -> dict[str, Any]:
     """The plan as the contract has it."""
     point, facts = made.point, made.facts
     told, limit = facts.told, made.device or made.limit
-    room = limit.bytes if made.device else made.wanted.limit + facts.files
     return {
         "schema": "keepfit.plan/1",
         "device": "gpu:0" if made.device else "host",
@@ -214,7 +231,8 @@ def document(made: Plan) -> dict[str, Any]:
         "coverage": None,  # until it was measured
         "how": point.how,
         "static_peak_bytes": point.peak if made.device else forecast.static(facts, facts.rows).peak,
-        "fits": point.high <= room,
+        "fits": bool(made.fits),
+        "known": made.fits is not None,
         "largest_batch": made.largest or None,
         "verified": bool(made.largest) and not made.device,
         "trials": len(made.trials) + len(made.verified) + made.overshot,
@@ -222,27 +240,42 @@ def document(made: Plan) -> dict[str, Any]:
         "overshot": made.overshot,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.verified)],
-        "peak_in": "validation" if not made.device and forecast.in_validation(facts) else "train",
+        "peak_in": point.where,
         "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
         "phases": [] if made.device else forecast.phases(facts, point),
         "layers": [dict(layer) for layer in facts.layers],
-        "options": [] if made.device else [o.document() for o in priced.priced(facts, made.trials, made.wanted.limit)],
+        "options": [option.document() for option in _options(made)],
         "pipeline": [dict(stage) for stage in facts.pipeline],
         "findings": [as_json(finding) for finding in made.findings],
         "remembered": made.remembered,
         "wrote": list(told.get("wrote") or ()),
         "seconds": dict(told.get("seconds") or {}),
-        "not_counted": not_counted(facts, bool(made.device)),
+        "not_counted": not_counted(made),
     }  # fmt: skip
 
 
-def not_counted(facts: forecast.Facts, on_device: bool = False) -> list[str]:
-    if on_device:
+def _options(made: Plan) -> list[priced.Option]:
+    if made.device is not None:
+        return priced.priced_on_device(made.facts, made.device.bytes)
+    return priced.priced(made.facts, made.trials, made.wanted.limit)
+
+
+def not_counted(made: Plan) -> list[str]:
+    facts = made.facts
+    if made.device is not None:
         return [
             "the driver's context, workspaces of convolutions, and what the allocator keeps",
             "everything on the host: runtime, input pipeline, data held in memory",
         ]
     found = ["what callbacks and the script's own code take while it trains"]
+    if made.fits is None:
+        found.append("the training step itself: it has no graph, and nothing of it was tried")
+    if made.unfenced:
+        found.append(f"the largest batch: no cgroup could be made to hold it at the limit ({made.unfenced})")
+    if why := (facts.told.get("validation") or {}).get("failed"):
+        found.append(f"the validation: {why}")
+    if facts.told.get("first_only"):
+        found.append("sequences longer than those of the first batch")
     if any(stage["stage"] == "cache" and not stage["elements"] for stage in facts.pipeline):
         found.append("a cache in memory, of a dataset that does not tell how long it is")
     if facts.cut:

@@ -7,7 +7,6 @@ the fence is reached, the process is taken away with all its children. Nothing o
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import tempfile
@@ -37,13 +36,18 @@ class Rehearsal:
     status: int | None = None  # how the script ended by itself
     reached: bool = False  # the fence
     late: bool = False
+    unfenced: str = ""  # why there was no fence
     events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def died_trying(self) -> bool:
+        """A batch that was tried came to the limit: at the fence, or by the kernel's hand."""
+        return self.facts is not None and (self.reached or self.status == -signal.SIGKILL)
 
 
 def rehearse(
     argv: tuple[str, ...],
     environment: Mapping[str, str],
-    orders: Mapping[str, Any],
     limit: int,
     seconds: float,
     next_rows: Callable[[Rehearsal], int],
@@ -53,18 +57,20 @@ def rehearse(
     posture.become_subreaper()
     with tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder, contextlib.closing(Pulse()) as pulse:
         pulse.order(limit)
-        made, _ = fence.build(f"plan-{os.getpid()}-{time.monotonic_ns()}", limit, cgroup.placement())
+        made, why_not = fence.build(f"plan-{os.getpid()}-{time.monotonic_ns()}", limit, cgroup.placement())
         # If we are killed, nothing stays frozen behind us.
         keeper = fence.post_keeper(made) if made is not None and made.freezes else None
         told = launch.trainee_environment(environment, folder, pulse.address)
-        told["KEEPFIT_PLAN"] = json.dumps(orders)
+        told["KEEPFIT_PLAN"] = "1"
         prepare = made.join if made is not None else lambda: None
         try:
             with open(os.devnull) as nothing:  # what would be typed is not asked for: a prompt finds the end
                 typed = nothing.fileno() if os.isatty(0) else 0
                 pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare)
             listening = _Listening(pid, pulse, made, Path(folder), next_rows, keeper)
-            return listening.until(time.monotonic() + seconds)
+            heard = listening.until(time.monotonic() + seconds)
+            heard.unfenced = "" if made is not None else str(why_not)
+            return heard
         finally:
             if keeper is not None:
                 os.kill(keeper, signal.SIGKILL)
@@ -124,6 +130,8 @@ class _Listening:
         heard.failed = str(letter.get("failed") or "")
         if letter.get("rows"):
             heard.tried.append(dict(letter))
+        if heard.facts is not None and letter.get("untried"):
+            heard.facts = {**heard.facts, "cut": letter["untried"]}
         rows = self._next(heard) if heard.facts is not None and not heard.failed else 0
         if rows:
             self._pulse.answer(rows=rows)

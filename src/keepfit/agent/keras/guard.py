@@ -223,9 +223,9 @@ class FirstCall:
         model, step = self._model(), self._step
         rows = self._guard.heart.batch_size if step == "train" else 0
         steps = model.steps_per_execution
+        if self._guard.heart.planner is not None and step == "train":  # which looks at the batch itself
+            self._guard.heart.planner.take(model, self._function, HeldBatches(argument, steps))
         held = HeldList(argument) if step == "predict" else HeldBatches(argument, steps, rows)
-        if self._guard.heart.planner is not None and step == "train":
-            self._guard.heart.planner.take(model, self._function, held)
         decision = Decision(self._guard, model, step, self._function, held)
         watched = self._guard.gate.watched(model, step) if self._guard.gate is not None else None
         counted = watched.begin_trials() if watched is not None else None

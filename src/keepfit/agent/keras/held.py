@@ -57,10 +57,13 @@ class HeldBatches:
         batch = parts.rows_at(first, places)
         if not self._is_tf:
             return iter([batch] * self.count * times)
-        spec = self._iterator.element_spec
-        if rows != self.rows():
-            spec = tf().nest.map_structure(_of_any_rows, spec)
-        return self._iterating([batch] * self.count * times, spec)
+        self.of_any_rows()
+        return self._iterating([batch] * self.count * times, self._shaped)
+
+    def of_any_rows(self):
+        """From now on the step is traced once, for batches of any number of rows."""
+        if self._is_tf and self._shaped is None:
+            self._shaped = parts.of_any_rows(self._iterator.element_spec)
 
     def listed(self):
         """The batches themselves; where there are none, as the iterator ended."""
@@ -78,8 +81,8 @@ class HeldBatches:
                 return
 
     def instead(self, batch):
-        """Another batch of the same data in the first one's place; the step is traced for sizes such as its own."""
-        self._taken()[0] = batch
+        """Another batch of the same data in place of those held; the step is traced for sizes such as its own."""
+        self._taken()[:] = [batch] * len(self._taken())
         self._rows = 0
         self._shaped = parts.of_any_rows(batch)
 
@@ -159,13 +162,6 @@ class HeldList:
 
 def _shape(leaf):
     return None if leaf is None else (tuple(leaf.shape[1:]), str(leaf.dtype))
-
-
-def _of_any_rows(spec):
-    """The same, of a batch whose number of rows is not fixed."""
-    if isinstance(spec, tf().TensorSpec) and spec.shape.rank:
-        return tf().TensorSpec([None, *spec.shape[1:]], spec.dtype)
-    return spec
 
 
 def _as_specified(leaf, spec):

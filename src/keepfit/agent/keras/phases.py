@@ -26,9 +26,11 @@ def install(keras, heart):
     _hide_our_frames(source)
     on_tensorflow = import_module(source + "backend").backend() == "tensorflow"
     kept = _keeper(source, heart, missing) if on_tensorflow else None
-    if on_tensorflow and planning.orders() is not None:
+    if on_tensorflow and planning.is_wanted():
         heart.planner = planning.Planner(source, heart)
     around_fit = next((each.fitting for each in (heart.planner, kept) if each is not None), None)
+    if not on_tensorflow and planning.is_wanted():
+        around_fit = planning.refusing(heart, "Keras on TensorFlow was expected; this is another backend's")
     for name, make in _CALLBACK_HOOKS.items():
         wrap(callbacks, name, make(heart), missing)
     for name in ("fit", "evaluate", "predict"):

@@ -6,13 +6,12 @@ Facts only; what they mean is the supervisor's affair, and it ends the process w
 import contextlib
 import inspect
 import itertools
-import json
 import os
 import time
 from importlib import import_module
 
 from .. import written
-from ..peak import Peak, anonymous, files, give_back, most
+from ..peak import Peak, anonymous, files, most
 from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
 from .decision import bytes_of, fingerprint, sizes_of, versions
@@ -26,9 +25,21 @@ LAYERS = 200  # that are told one by one
 SECONDS = 10.0  # to look for the largest batch of data whose shapes differ
 
 
-def orders():
-    """What the supervisor wants of a plan; None where this is no plan."""
-    return json.loads(os.environ.get("KEEPFIT_PLAN") or "null")
+def is_wanted():
+    return bool(os.environ.get("KEEPFIT_PLAN"))
+
+
+def refusing(heart, why):
+    """Around a training call that cannot be planned: it is not made either."""
+
+    def around(original):
+        def fit(*args, **kwargs):
+            heart.counsel.ask("planned", failed=why)
+            wait_to_be_ended()
+
+        return fit
+
+    return around
 
 
 class Planner:
@@ -85,7 +96,7 @@ class Planner:
             return
         facts = self._loop_facts(*self._loop)
         rows = facts["rows"] = facts["rows"] or _rows_of(graph)
-        self._tell({**facts, "static": _curve(graph, graphs, rows)})
+        self._tell({**facts, "static": _curve(graph, graphs, rows) if rows else []})
 
     def second_step(self):
         """A loop that applies gradients in a way of its own has come to its second batch."""
@@ -111,46 +122,65 @@ class Planner:
     # --- Keras' own loops -----------------------------------------------------------------------------------
 
     def _plan(self, model, function, held):
-        before = anonymous()
-        held.first()  # its buffers are filled before the first batch comes
+        before, prepared = anonymous(), most()
+        held.listed()  # its buffers are filled before the first batch comes; data that fails says so itself
         shapes = _worst(held)
         began = time.monotonic()
         graphs = {}
         graph = None
         if not model.run_eagerly:
+            held.of_any_rows()  # as they will be tried: a second graph would be no part of the training
             with tracing.collected(self._heart) as graphs:
                 graph = held.trace(function)
         traced = time.monotonic() - began
         facts = {
             "before": before,
+            "prepared": prepared,
+            "epochs": self._epochs(),
             "key": fingerprint(model, "train", held, self._source),
             "likeness": fingerprint(model, "train", held, self._source, of_versions=False),
             "versions": versions(self._source),
             "own_step": has_own(model, "train", self._source),
-            "input": sum(map(_bytes, parts.leaves(held.first()))),
             "wrote": written.kept(),
             "shapes": shapes,
             **facts_of(model, graph, graphs, held.rows(), *_pipeline(self._heart.train_source)),
         }
         facts["seconds"]["trace"] = traced
-        facts["validation"] = self._validation(model, held) if graph is not None else None
+        facts["validation"] = self._validation(model, held)
         why_not = parts.why_not_cut(held.first())
         facts["cut"] = why_not
         self._heart.journal.write("plan", **facts)
         tried = {}
         while (answer := self._heart.counsel.ask("planned", **tried)) is not None and answer.get("rows"):
-            tried = _trial(function, held, int(answer["rows"]))
+            tried = self._tried(function, held, int(answer["rows"]))
+
+    def _tried(self, function, held, rows):
+        """A trial; {untried}: why it failed, as a model of a fixed number of rows does."""
+        try:
+            return _trial(function, held, rows)
+        except Exception as error:
+            self._heart.failed("planning.trial", error)
+            return {"untried": f"a batch of {rows} rows failed ({type(error).__name__})"}
+
+    def _epochs(self):
+        """How many times the `fit` that is going on begins its data anew."""
+        if self._fit.get("steps_per_epoch") is not None:  # one iterator for all of them
+            return 1
+        return int(self._fit.get("epochs", 1)) - int(self._fit.get("initial_epoch", 0))
 
     def _validation(self, model, held):
-        """{rows, bytes, seconds}: what its graph keeps alive at its peak; None where there is none, or it fails."""
+        """{rows, bytes, seconds}: what its graph keeps alive at its peak; {failed}: why not. None: there is none."""
         given = self._fit
         rows = given.get("validation_batch_size") or 0
+        if given.get("validation_data") is None and not given.get("validation_split"):
+            return None
+        if model.run_eagerly:
+            return {"failed": "it runs eagerly, and has no graph"}
         try:
             if given.get("validation_data") is not None:
                 batches = validation_batches(self._source, model, given)
                 held = HeldBatches(iter(batches._distributed_dataset), model.steps_per_execution)
-            elif not given.get("validation_split"):  # with it: rows like those of the training
-                return None
+            # Without it, a split: rows like those of the training.
             began = time.monotonic()
             with tracing.collected(self._heart) as graphs:
                 self._make_test(model)
@@ -160,7 +190,7 @@ class Planner:
             return {"rows": rows, "bytes": size, "seconds": time.monotonic() - began}
         except Exception as error:
             self._heart.failed("planning.validation", error)
-            return None
+            return {"failed": f"{type(error).__name__}: {str(error)[:200]}"}
 
 
 def facts_of(model, graph, graphs, rows, pipeline, preloaded):
@@ -197,7 +227,6 @@ def wait_to_be_ended():
 def _trial(function, held, rows):
     """A few steps of so many rows; the last ones tell how long one takes."""
     batches = held.sized(rows, STEPS)
-    give_back()
     peak, took = Peak(), []
     for _ in range(STEPS):
         began = time.monotonic()
@@ -242,11 +271,17 @@ def _pipeline(owner):
     """(what the stages of the input hold, bytes of the arrays it starts from)"""
     adapter = getattr(owner, "data_adapter", None)
     arrays = getattr(adapter, "_inputs", None)
-    return held_by_arrays(arrays) if arrays else held_by(getattr(adapter, "_dataset", None))
+    return held_by_arrays(arrays) if arrays is not None else held_by(getattr(adapter, "_dataset", None))
 
 
 def held_by_arrays(arrays):
-    return [], sum(map(_bytes, parts.leaves(arrays)))
+    """Each array once, also where it is both what is given and what is wanted; files mapped to memory not at all."""
+    found = {_address(leaf): leaf for leaf in parts.leaves(arrays) if not isinstance(leaf, np().memmap)}
+    return [], sum(map(_bytes, found.values()))
+
+
+def _address(leaf):
+    return getattr(leaf, "__array_interface__", {}).get("data", (id(leaf),))[0]
 
 
 def held_by(dataset):
@@ -255,8 +290,8 @@ def held_by(dataset):
 
 def _curve(graph, graphs, rows):
     """[(rows, bytes)]: what the graph says of batches of other sizes."""
-    wanted = sorted({1, max(1, rows // 8), max(1, rows // 2), rows, 2 * rows, 4 * rows})
-    return [(each, liveness.peak_bytes(graph, graphs, rows, each)) for each in wanted]
+    wanted = sorted({1, max(1, rows // 2), rows, 2 * rows})
+    return liveness.curve(graph, graphs, rows, wanted)
 
 
 def _layers(model, alive, work):
@@ -313,7 +348,15 @@ def _rows_of(graph):
 
 
 def _bytes(leaf):
-    return int(getattr(leaf, "nbytes", 0) or int(np().prod(leaf.shape)) * leaf.dtype.size)
+    """Of an array, a tensor (ragged and sparse ones too) or a table."""
+    if hasattr(leaf, "memory_usage"):
+        return int(np().sum(leaf.memory_usage(index=False)))
+    if isinstance(leaf, tf().RaggedTensor):
+        return _bytes(leaf.flat_values)
+    if isinstance(leaf, tf().SparseTensor):
+        return _bytes(leaf.values) + _bytes(leaf.indices)
+    size = getattr(leaf, "nbytes", None)
+    return int(size) if size is not None else int(np().prod(leaf.shape)) * leaf.dtype.size
 
 
 def _replicas(model):

@@ -14,8 +14,11 @@ from .parts import tf
 # The output is the input's own buffer.
 _ALIASES = {
     "Identity", "IdentityN", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "ReadVariableOp",
-    "EnsureShape", "Bitcast", "Const", "NoOp", "VarHandleOp", "Placeholder", "Shape",
+    "EnsureShape", "Bitcast", "Const", "NoOp", "VarHandleOp", "Placeholder",
 }  # fmt: skip
+# Of the input only its shape is read, as soon as it is there: nothing is kept for that.
+_SHAPES = {"Shape", "ShapeN", "Size", "Rank"}
+_LOOPS = {"While", "StatelessWhile"}
 # The output may take the place of an input of the same size that nobody else needs.
 _IN_PLACE = {
     "Relu", "Relu6", "ReluGrad", "Tanh", "TanhGrad", "Sigmoid", "SigmoidGrad", "Add", "AddV2", "Sub", "Mul", "RealDiv",
@@ -31,6 +34,12 @@ def estimate(graph, graphs, batch):
 def peak_bytes(graph, graphs, batch, rows):
     """The peak of one call with `rows` in place of `batch`; `graphs` are the functions traced on the way, by name."""
     return _Count(graphs, batch, rows).graph(graph)
+
+
+def curve(graph, graphs, batch, wanted):
+    """[(rows, bytes)]: the peaks of calls with so many rows, of a graph that is read once."""
+    read = {}
+    return [(rows, _Count(graphs, batch, rows, read).graph(graph)) for rows in wanted]
 
 
 def at_peak(graph, graphs, batch, rows):
@@ -50,18 +59,22 @@ class _Buffer:
 class Walk:
     """What walking a graph needs: the functions that its operations run, and the sizes of what they make."""
 
-    def __init__(self, graphs, batch, rows):
-        """`graphs`: functions by name; `rows` take the place of the `batch` that was traced."""
+    def __init__(self, graphs, batch, rows, read=None):
+        """`graphs`: functions by name; `rows` take the place of the `batch` that was traced.
+
+        `read` is what an earlier walk has read of the tensors' shapes, which takes most of the time.
+        """
         self._graphs = graphs
         self._batch = batch
         self.rows = rows
+        self._read = {} if read is None else read
 
     def callees(self, operation):
         """Graphs that an operation runs, one or the other."""
         kind = operation.type
         if "PartitionedCall" in kind:
             return self._named(operation, "f")
-        if kind in ("While", "StatelessWhile"):
+        if kind in _LOOPS:
             body = getattr(operation, "_body_graph", None)
             return [body] if body is not None else self._named(operation, "body")
         if kind in ("If", "StatelessIf"):
@@ -79,32 +92,52 @@ class Walk:
         return [] if graph is None else [graph]
 
     def turns(self, loop):
-        """Of a loop that keeps something for the way back: as many as its lists have room for; 0: not known."""
+        """Of a loop: as many as the lists that it fills have room for, or that it reads are long; 0: not known."""
         turns = 0
         for tensor in loop.inputs:
             if tensor.op.type in ("EmptyTensorList", "TensorListReserve"):
                 limit = tf().get_static_value(tensor.op.inputs[1])
                 turns = max(turns, int(limit) if limit is not None else 0)
+            elif tensor.op.type == "TensorListFromTensor":
+                shape = tensor.op.inputs[0].shape
+                turns = max(turns, (shape[0] if shape.rank else 0) or 0)
         return turns
 
     def bytes_of(self, tensor):
-        dtype, shape = tensor.dtype, tensor.shape
-        if dtype in (tf().resource, tf().variant, tf().string):
-            return 0
-        if shape.rank is None:
-            return 0
-        count = dtype.size
-        for place, dimension in enumerate(shape):
-            # A first dimension that is not known, or was traced as the batch's, is the batch's.
-            if place == 0 and dimension in (None, self._batch):
-                dimension = self.rows
-            count *= dimension or 1
-        return count
+        size, by_rows, _ = self._shape(tensor)
+        return size * self.rows if by_rows else size
+
+    def only_rows_unknown(self, tensor):
+        """Whether its first dimension is the only one that is not known."""
+        return self._shape(tensor)[2]
+
+    def _shape(self, tensor):
+        """(bytes, whether for each row of the batch, whether the first dimension alone is not known)."""
+        found = self._read.get(id(tensor))
+        if found is None:
+            found = self._read[id(tensor)] = _shape_of(tensor, self._batch)
+        return found
+
+
+def _shape_of(tensor, batch):
+    shape = tensor.shape
+    if shape.rank is None or tensor.dtype.name in ("resource", "variant", "string"):
+        return 0, False, False
+    dimensions = shape.as_list()
+    unknown = [place for place, dimension in enumerate(dimensions) if dimension is None]
+    # The batch's is the one that comes first and was traced as the batch's, or the first that is not known.
+    by_rows = bool(dimensions) and (dimensions[0] == batch or bool(unknown))
+    if by_rows:
+        dimensions[0 if dimensions[0] == batch else unknown[0]] = 1
+    size = tensor.dtype.size
+    for dimension in dimensions:
+        size *= dimension or 1
+    return size, by_rows, unknown == [0]
 
 
 class _Count(Walk):
-    def __init__(self, graphs, batch, rows):
-        super().__init__(graphs, batch, rows)
+    def __init__(self, graphs, batch, rows, read=None):
+        super().__init__(graphs, batch, rows, read)
         self._known = {}  # graphs already walked -> (peak, number of the operation it comes at)
 
     def graph(self, graph):
@@ -124,30 +157,36 @@ class _Count(Walk):
         most = self._found(graph)[1]
         operation, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
         yield from ((buffer.maker, buffer.size) for buffer in owned if buffer.size)
-        if operation is None:
-            return
-        inner, kept = self._called(operation)
-        if kept:
-            yield operation.name, kept
-        if inner:
+        if operation is not None and (inner := self.callees(operation)):
             yield from self.alive(max(inner, key=self.graph))
 
     def _walk(self, graph):
         """Operation by operation: (it, bytes alive while it runs, bytes inside it, all buffers that are alive)."""
         operations = graph.get_operations()
-        readers = collections.Counter(id(tensor) for operation in operations for tensor in operation.inputs)
+        reading = (operation for operation in operations if operation.type not in _SHAPES)
+        readers = collections.Counter(id(tensor) for operation in reading for tensor in operation.inputs)
         readers.update(id(tensor) for tensor in graph.outputs)
         buffers = {}  # id of a tensor -> the buffer it lies in
         alive = {}  # id of a buffer -> buffer
         live = 0
         for operation in operations:
+            kind = operation.type
+            if kind in _SHAPES:
+                yield operation, live, 0, alive.values()
+                continue
             inputs = [buffers[id(tensor)] for tensor in operation.inputs if id(tensor) in buffers]
             for buffer in inputs:
                 buffer.readers -= 1
+            alias = kind in _ALIASES or _changes_nothing(operation)
+            longer = 1.0 if alias else self._longer(operation, buffers)
             made = []
             for place, tensor in enumerate(operation.outputs):
                 size, buffer = self.bytes_of(tensor), None
-                if operation.type in _ALIASES:
+                if kind in _LOOPS and tensor.dtype.name == "variant":
+                    size = self._listed(operation, place)
+                elif self.only_rows_unknown(tensor):
+                    size = int(size * longer)
+                if alias:
                     source = operation.inputs[min(place, len(operation.inputs) - 1)] if len(operation.inputs) else None
                     buffer = buffers.get(id(source))
                     if buffer is None:
@@ -155,13 +194,13 @@ class _Count(Walk):
                     # The same buffer under another shape, which may tell more of its size than the first did.
                     live += max(0, size - buffer.size)
                     buffer.size = max(size, buffer.size)
-                elif operation.type in _IN_PLACE:
+                elif kind in _IN_PLACE:
                     buffer = next((b for b in inputs if b.size == size and not b.readers and id(b) in alive), None)
                 if buffer is None:
                     buffer = _Buffer(operation.name, size)
                     alive[id(buffer)] = buffer
                     live += size
-                elif operation.type in _IN_PLACE:
+                elif kind in _IN_PLACE:
                     buffer.maker = operation.name
                 buffer.readers += readers[id(tensor)]
                 buffers[id(tensor)] = buffer
@@ -171,21 +210,67 @@ class _Count(Walk):
                 if not buffer.readers and alive.pop(id(buffer), None) is not None:
                     live -= buffer.size
 
+    def _longer(self, operation, buffers):
+        """How many times the batch's rows an unknown first dimension has, where it came of a reshape: as its inputs'.
+
+        A layer over sequences flattens rows and time, and nothing but the size of the buffer tells it afterwards.
+        """
+        times = 1.0
+        for tensor in operation.inputs:
+            buffer = buffers.get(id(tensor))
+            if buffer is not None and self.only_rows_unknown(tensor):
+                times = max(times, buffer.size / max(1, self.bytes_of(tensor)))
+        return times
+
     def _inside(self, operation):
         """What an operation that calls a function needs within it."""
-        inner, kept = self._called(operation)
-        return kept + max(map(self.graph, inner), default=0)
+        return max(map(self.graph, self.callees(operation)), default=0)
 
-    def _called(self, operation):
-        """(graphs that an operation runs, one or the other; bytes that they leave behind while it runs)."""
-        inner = self.callees(operation)
-        loops = operation.type in ("While", "StatelessWhile") and getattr(operation, "_body_graph", None) is not None
-        return inner, self._pushed(operation, inner[0]) if loops else 0
+    def _listed(self, loop, place):
+        """Bytes of a list that a loop fills, turn by turn; what lies elsewhere already is not counted again."""
+        body = next(iter(self.callees(loop)), None)
+        if body is None or place >= len(body.outputs):
+            return 0
+        filling = _origin(body.outputs[place]).op
+        if filling.type == "TensorListPushBack":
+            element = _origin(filling.inputs[1])
+        elif filling.type == "TensorListSetItem":
+            element = _origin(filling.inputs[2])
+            if id(element) in self._pushed(body):  # the same tensor in two lists
+                return 0
+        else:
+            return 0
+        return 0 if self._is_elsewhere(element, body) else self.turns(loop) * self.bytes_of(element)
 
-    def _pushed(self, loop, body):
-        """What a loop keeps of every turn for the way back."""
-        pushed = [op.inputs[1] for op in body.get_operations() if op.type == "TensorListPushBack"]
-        return self.turns(loop) * sum(self.bytes_of(tensor) for tensor in pushed)
+    def _is_elsewhere(self, element, body):
+        """Whether what a turn keeps is a variable, an element of a list, or what the turn before has kept."""
+        if element.op.type in ("ReadVariableOp", "TensorListGetItem", "Const"):
+            return True
+        place = next((place for place, given in enumerate(body.inputs) if given is element), None)
+        if place is None or place >= len(body.outputs):
+            return False
+        following = _origin(body.outputs[place])
+        return following is element or id(following) in self._pushed(body)
+
+    def _pushed(self, body):
+        """The tensors that a turn keeps for the way back, by id."""
+        pushing = (operation for operation in body.get_operations() if operation.type == "TensorListPushBack")
+        return {id(_origin(operation.inputs[1])) for operation in pushing}
+
+
+def _changes_nothing(operation):
+    """A transposition that leaves the axes in their order, as a product of sequences has it."""
+    if operation.type != "Transpose":
+        return False
+    order = tf().get_static_value(operation.inputs[1])
+    return order is not None and list(order) == sorted(order)
+
+
+def _origin(tensor):
+    """The tensor itself, where others only stand for it."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor
 
 
 def _attribute(operation, name):

@@ -65,10 +65,14 @@ def rows_at(data, places):
 
 
 def of_any_rows(data):
-    """The specs of a batch, with its number of rows left open."""
+    """The specs of a batch, or of its specs, with its number of rows left open."""
+
+    plain = tf().TensorSpec
 
     def one(leaf):
-        return None if leaf is None else tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
+        if leaf is None or (isinstance(leaf, tf().TypeSpec) and not (isinstance(leaf, plain) and leaf.shape.rank)):
+            return leaf  # of no rows, or ragged, or sparse: as the pipeline tells it
+        return tf().TensorSpec([None, *leaf.shape[1:]], leaf.dtype)
 
     return tf().nest.map_structure(one, data)
 

@@ -4,6 +4,7 @@ import functools
 from importlib import import_module
 
 from ..hooks import wrap
+from ..keras import planning
 from ..keras.phases import callback_hooks, loop_around
 
 
@@ -16,7 +17,9 @@ def install(tf_keras, heart):
     model = import_module("tf_keras.src.engine.training").Model
     for name in ("fit", "evaluate", "predict"):
         wrap(model, name, functools.partial(loop_around, heart), missing)
-    wrap(model, "fit", _announcing(heart, tf_keras.__version__), missing)
+    version = tf_keras.__version__
+    refusal = planning.refusing(heart, f"Keras 3 was expected; this is legacy Keras {version}")
+    wrap(model, "fit", refusal if planning.is_wanted() else _announcing(heart, version), missing)
     return missing
 
 
