@@ -45,6 +45,7 @@ class Vigil:
         self._signal: dict[int, int] = {}
         self._marks: tuple[float, _Marks] | None = None
         self._moved = 0.0
+        self._turned = (0.0, "")  # when it was first seen doing what it does
         self._beat: Beat | None = None
         self._dumps: list[tuple[float, str]] = []
         self._asked: tuple[float, int] | None = None
@@ -68,12 +69,15 @@ class Vigil:
         if self._marks is None or self._progressed(now, marks):
             self._marks = (now, marks)
             self._moved = now
+        if doing != self._turned[1]:
+            self._turned = (now, doing)
         beat = self._beat
         self._collect(now)
         still = Stillness(
             phase=beat.phase if beat else None,
             doing=doing,
-            silent=now - (beat.time if beat else self._moved),
+            # Going over to something else is a sign of life: a callback of 12 s that has just come back is no stall.
+            silent=now - (max(beat.time, self._turned[0]) if beat else self._moved),
             slowest=beat.slowest if beat else 0.0,
             motionless=now - self._moved,
             same_stacks=self._same_stacks(),

@@ -49,7 +49,7 @@ class Stillness:
 
     phase: str | None  # None: no heartbeat was ever heard
     doing: str
-    silent: float  # seconds since the last heartbeat
+    silent: float  # seconds since the last heartbeat, or since it went over to what it does
     slowest: float  # seconds of the slowest step so far
     motionless: float  # seconds without CPU, I/O, faults or output anywhere in the tree
     same_stacks: float  # seconds over which two or more stack dumps were identical
