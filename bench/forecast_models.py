@@ -21,17 +21,23 @@ def _applications(name: str, side: int, **options: Any) -> Any:
         model = getattr(keras.applications, name)(
             weights=None, input_shape=(side, side, 3), classes=10, classifier_activation=None, **options
         )
-        return model, ((side, side, 3), "image")
+        return model, [((side, side, 3), "image")]
 
     return make
 
 
 def _functional(build: Any, shape: tuple[int, ...], kind: str) -> Any:
+    return _of_several(build, (shape, kind))
+
+
+def _of_several(build: Any, *told: tuple[tuple[int, ...], str]) -> Any:
+    """A model with an input for each (shape, kind)."""
+
     def make() -> Any:
         import keras
 
-        inputs = keras.Input(shape, dtype="int32" if kind == "words" else "float32")
-        return keras.Model(inputs, build(keras.layers, inputs)), (shape, kind)
+        inputs = [keras.Input(shape, dtype="int32" if kind == "words" else "float32") for shape, kind in told]
+        return keras.Model(inputs if len(inputs) > 1 else inputs[0], build(keras.layers, *inputs)), told
 
     return make
 
@@ -142,6 +148,39 @@ def embedding_heavy(layers: Any, x: Any) -> Any:
     return layers.Dense(10)(layers.GlobalAveragePooling1D()(layers.Embedding(400_000, 256)(x)))
 
 
+def vision_transformer(layers: Any, x: Any, width: int = 192) -> Any:
+    x = layers.Reshape((-1, width))(layers.Conv2D(width, 8, strides=8)(x))
+    for _ in range(4):
+        inner = layers.LayerNormalization()(x)
+        x = x + layers.MultiHeadAttention(3, width // 3)(inner, inner)
+        inner = layers.Dense(4 * width, activation="gelu")(layers.LayerNormalization()(x))
+        x = x + layers.Dense(width)(inner)
+    return layers.Dense(10)(layers.GlobalAveragePooling1D()(x))
+
+
+def wavenet(layers: Any, x: Any) -> Any:
+    """Gated, dilated convolutions; what each of them skips is summed up."""
+    x, skipped = layers.Conv1D(48, 1)(x), []
+    for depth in range(5):
+        gate, value = (layers.Conv1D(48, 2, dilation_rate=1 << depth, padding="causal", activation=kind)(x)
+                       for kind in ("sigmoid", "tanh"))  # fmt: skip
+        skipped.append(layers.Conv1D(48, 1)(gate * value))
+        x = x + skipped[-1]
+    return layers.Dense(10)(layers.GlobalAveragePooling1D()(layers.ReLU()(layers.Add()(skipped))))
+
+
+def conv_lstm(layers: Any, x: Any) -> Any:
+    return layers.Dense(10)(layers.GlobalAveragePooling2D()(layers.ConvLSTM2D(32, 3, padding="same")(x)))
+
+
+def multi_input(layers: Any, words: Any, numbers: Any) -> Any:
+    """A text and a table of numbers beside it."""
+    text = layers.Conv1D(256, 3, activation="relu")(layers.Embedding(20_000, 128)(words))
+    table = layers.Dense(1024, activation="relu")(layers.BatchNormalization()(numbers))
+    joined = layers.Concatenate()([layers.GlobalMaxPooling1D()(text), layers.Dropout(0.3)(table)])
+    return layers.Dense(10)(layers.Dense(512, activation="relu")(joined))
+
+
 def plain_conv(layers: Any, x: Any) -> Any:
     for width in (32, 32, 64):
         x = layers.Conv2D(width, 3, activation="relu")(x)
@@ -156,11 +195,13 @@ TUNING = {
     "mlp": (_functional(mlp, (4096,), "table"), 4096),
     "unet": (_functional(unet, (96, 96, 3), "image"), 32),
     "MobileNetV2": (_applications("MobileNetV2", 96), 64),
+    "conv1d": (_functional(conv1d, (1024, 8), "table"), 192),
+    "two_tower": (_functional(two_tower, (64,), "words"), 1536),
+    "ResNet50": (_applications("ResNet50", 96), 48),
+    "DenseNet121": (_applications("DenseNet121", 96), 32),
 }
 REPORTED = {
-    "ResNet50": (_applications("ResNet50", 96), 48),
     "ResNet50V2": (_applications("ResNet50V2", 96), 48),
-    "DenseNet121": (_applications("DenseNet121", 96), 32),
     "EfficientNetB0": (_applications("EfficientNetB0", 96), 48),
     "EfficientNetV2B0": (_applications("EfficientNetV2B0", 96), 48),
     "Xception": (_applications("Xception", 96), 32),
@@ -175,13 +216,15 @@ REPORTED = {
     "bidirectional": (_functional(bidirectional, (80,), "words"), 1024),
     "deep_mlp": (_functional(deep_mlp, (1024,), "table"), 12288),
     "autoencoder": (_functional(autoencoder, (96, 96, 3), "image"), 192),
-    "two_tower": (_functional(two_tower, (64,), "words"), 1536),
     "multi_branch": (_functional(multi_branch, (64, 64, 3), "image"), 128),
     "norm_heavy": (_functional(norm_heavy, (64, 64, 3), "image"), 64),
     "depthwise": (_functional(depthwise, (96, 96, 3), "image"), 96),
-    "conv1d": (_functional(conv1d, (1024, 8), "table"), 192),
     "conv3d": (_functional(conv3d, (24, 24, 24, 1), "table"), 96),
     "embedding_heavy": (_functional(embedding_heavy, (32,), "words"), 2048),
+    "vision_transformer": (_functional(vision_transformer, (96, 96, 3), "image"), 96),
+    "wavenet": (_functional(wavenet, (1024, 4), "table"), 96),
+    "conv_lstm": (_functional(conv_lstm, (12, 32, 32, 4), "table"), 64),
+    "multi_input": (_of_several(multi_input, ((96,), "words"), ((512,), "table")), 3072),
 }
 
 
@@ -197,7 +240,7 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
     option = os.environ.get("BENCH_OPTION", "")  # what `bench options` tries
     if option == "mixed_precision":
         keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    model, (shape, kind) = make()
+    model, inputs = make()
     if option == "freeze":
         _freeze_half(model)
     if option == "lora":
@@ -207,7 +250,11 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     draw = np.random.default_rng(0)
     rows = 2 * batch
-    x = draw.integers(0, 2000, (rows, *shape)) if kind == "words" else draw.random((rows, *shape), dtype="float32")
+    drawn = tuple(
+        draw.integers(0, 2000, (rows, *shape)) if kind == "words" else draw.random((rows, *shape), dtype="float32")
+        for shape, kind in inputs
+    )
+    x = drawn if len(drawn) > 1 else drawn[0]
     y = draw.integers(0, 10, rows)
     if source == "tfdata":
         data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(rows).batch(batch).prefetch(2)

@@ -58,3 +58,18 @@ def test_what_a_parallel_map_works_on_is_more_than_what_it_makes(tf, rows):
 def test_a_cache_in_a_file_holds_nothing(rows, tmp_path):
     assert told(rows(10).cache())["cache"][0] == 10
     assert "cache" not in told(rows(10).cache(str(tmp_path / "kept")))
+
+
+def test_an_unknown_number_of_elements_is_never_negative(tf, rows):
+    endless = rows(10).filter(lambda x: x[0] > 0)  # how many, it does not tell
+    everything = endless.shuffle(endless.cardinality())
+    assert told(everything)["shuffle"] == (0, 0)
+    chosen = tf.data.Dataset.range(4).interleave(lambda n: rows(30).shuffle(5), cycle_length=tf.data.AUTOTUNE)
+    elements, size = told(chosen)["shuffle"]
+    assert elements > 0 and size > 0 and elements % 5 == 0
+
+
+def test_sparse_elements_count_as_something(tf, rows):
+    sparse = rows(40).map(tf.sparse.from_dense).shuffle(10)
+    elements, size = told(sparse)["shuffle"]
+    assert elements == 10 and size > 0

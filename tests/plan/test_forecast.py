@@ -162,7 +162,7 @@ def test_without_a_graph_a_single_row_is_tried_first_and_counts_for_all_it_took(
     assert forecast.next_trial(known, 2 << 30, []) == 1
     single = [Trial(32, 1300 * MIB)]  # and there was no room for another
     assert forecast.line(known, single).peak(256) == pytest.approx(300 * MIB + 8 * 1000 * MIB)
-    assert [trial.rows for trial in tried(known, 300 * MIB, 4 * MIB)] == [1, 32, 128]
+    assert [trial.rows for trial in tried(known, 300 * MIB, 4 * MIB)] == [1, 8, 128]
 
 
 def test_a_batch_of_one_is_tried_as_it_is():
@@ -200,3 +200,12 @@ def test_elements_of_a_cache_lie_there_once_also_in_the_options():
 
 def test_of_a_device_nothing_is_said_where_nothing_is_known_of_a_row():
     assert forecast.largest_on_device(facts(static=[(1, 0), (2, 0)]), 1 << 40) == 0
+
+
+@pytest.mark.parametrize("told", [{}, {"static": [], "seen": 1500 * MIB}])
+def test_a_loop_of_the_scripts_own_is_offered_parts_of_its_batch(told):
+    known = facts(loop=True, cut="the loop is the script's own", **told)
+    whole = forecast.forecast(known, [], known.rows)
+    best = options.priced(known, [], 900 * MIB)[0]
+    assert best.name == "micro_batch" and best.exact and "keepfit.accumulate(" in best.how
+    assert best.value < known.rows and best.peak <= 900 * MIB + known.files < whole.peak

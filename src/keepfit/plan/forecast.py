@@ -15,16 +15,20 @@ from typing import Any
 from .micro_batch import Line, Trial
 
 # Shares of a forecast on either side, chosen by the tuning models of `bench forecast`.
-MEASURED_LOW, MEASURED_HIGH = 0.07, 0.10
+MEASURED_LOW, MEASURED_HIGH = 0.08, 0.11
 STATIC_LOW, STATIC_HIGH = 0.25, 0.35
 DEVICE_LOW, DEVICE_HIGH = 0.25, 0.75  # of one that is not here: its libraries choose other workspaces
 DOUBT = 2.0  # the static forecast is trusted to this factor before anything was measured
-CHANCE = 24 << 20  # bytes by which the peak of the same batch differs from one time to the next
-SPREAD = 1.3  # times what is alive: workspaces, and what malloc keeps (1.14 to 1.72 for the tuning models)
-COUNTED = 0.2  # share by which the slope that the graph tells is off
+CHANCE = 36 << 20  # bytes by which the peak of the same batch differs from one time to the next
+# What a step takes, by what its graph keeps alive (of the tuning models): workspaces, and what malloc keeps of small
+# blocks. A further row takes less than the first ones: its blocks are larger, and those of 32 MiB are given back.
+FIRST, SPREAD, FURTHER = 48 << 20, 1.2, 1.1
+COUNTED = 0.12  # share by which the slope that the graph tells is off
 DISAGREE = 3.0  # times the doubt of both slopes
 SAFE = 0.6  # of the limit may be reached by a trial, by what is known before it
-SMALL, LARGER = 8, 2  # parts of the batch that are tried
+# Parts of the batch that are tried. What the first one leaves in malloc's hands is still there in the second, whose
+# larger blocks cannot use it: so it is very small.
+SMALL, LARGER = 32, 2
 # Buffers of earlier epochs, in shares of one, that malloc still holds while the next is filled: other threads fill it,
 # from other arenas. Measured on shuffles of images, strings and numbers (2 cores): 1.0 after one epoch, 1.2 to 3 later.
 KEPT_ONCE, KEPT_LATER = 1.0, 1.6
@@ -81,7 +85,7 @@ class Facts:
 
     def needs(self, rows: int) -> int:
         """Bytes that a step of so many rows takes, by its graph."""
-        return int(SPREAD * self.alive(rows))
+        return int(FIRST + SPREAD * self.alive(rows)) if self.static else 0
 
     def _held(self, *stages: str) -> int:
         return sum(int(stage["bytes"]) for stage in self.pipeline if stage["stage"] in stages)
@@ -159,7 +163,7 @@ def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
     if not trials:
         return None
     first, last = trials[0], trials[-1]
-    counted = (facts.needs(2 * last.rows) - facts.needs(last.rows)) / last.rows
+    counted = FURTHER * (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
     apart = last.rows - first.rows
     if apart <= 0:  # without a graph, as if all of it had been for the rows
         return _through(last, counted if counted > 0 else (last.peak - facts.in_use) / last.rows)
@@ -176,6 +180,18 @@ def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
 def _through(trial: Trial, slope: float) -> Line:
     slope = max(1.0, slope)
     return Line(trial.peak - slope * trial.rows, slope)
+
+
+def untried_line(facts: Facts) -> Line | None:
+    """Of a loop of the script's own, which cannot be tried: by its graph, or as if all it took had been for its rows."""
+    rows, kept = facts.rows, facts.model["trainable"] + facts.model["optimizer"]
+    if rows < 2:
+        return None
+    if facts.static:
+        half = rows // 2
+        slope = FURTHER * (facts.alive(rows) - facts.alive(half)) / (rows - half)
+        return _through(Trial(rows, facts.in_use + facts.needs(rows), 0.0), slope)
+    return _through(Trial(rows, facts.seen, 0.0), (facts.seen - facts.in_use - kept) / rows) if facts.seen else None
 
 
 def static(facts: Facts, rows: int) -> Point:

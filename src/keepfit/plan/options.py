@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..facts import Remedy, Splitting
-from .forecast import Facts, Point, forecast, largest_on_device, line, on_device, training
+from .forecast import Facts, Point, forecast, largest_on_device, line, on_device, training, untried_line
 from .micro_batch import Room, Trial, choose
 
 RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more forward pass
@@ -129,7 +129,8 @@ def _machine(facts: Facts, point: Point, room: int) -> Iterator[Option]:
 
 
 def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterator[Option]:
-    known = line(facts, trials)
+    own = bool(facts.told.get("loop"))
+    known = untried_line(facts) if own else line(facts, trials)
     if known is None or facts.rows < 2:
         return
     summed = facts.model["trainable"]  # the sum of the parts' gradients is held beside those of a part
@@ -139,6 +140,8 @@ def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterato
         rows = -(-facts.rows // 2)
     peak = facts.files + known.peak(rows) + summed + facts.later
     how = "keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget"
+    if own:
+        how = "in the loop: loss, gradients = keepfit.accumulate(loss_of, variables, x, y)"
     yield Option("micro_batch", rows, peak, _slowdown(trials, rows), True, how)
 
 

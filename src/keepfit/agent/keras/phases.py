@@ -24,13 +24,16 @@ def install(keras, heart):
     callbacks = import_module(source + "callbacks.callback_list").CallbackList
     trainer = import_module(source + "trainers.trainer").Trainer
     _hide_our_frames(source)
-    on_tensorflow = import_module(source + "backend").backend() == "tensorflow"
+    backend = import_module(source + "backend").backend()
+    on_tensorflow = backend == "tensorflow"
     kept = _keeper(source, heart, missing) if on_tensorflow else None
     if on_tensorflow and planning.is_wanted():
         heart.planner = planning.Planner(source, heart)
     around_fit = next((each.fitting for each in (heart.planner, kept) if each is not None), None)
+    around_batch = _train_on_batch(heart)
     if not on_tensorflow and planning.is_wanted():
-        around_fit = planning.refusing(heart, "Keras on TensorFlow was expected; this is another backend's")
+        refusal = planning.refusing(heart, f"Keras on TensorFlow was expected; this is Keras on {backend}")
+        around_fit = around_batch = refusal
     for name, make in _CALLBACK_HOOKS.items():
         wrap(callbacks, name, make(heart), missing)
     for name in ("fit", "evaluate", "predict"):
@@ -40,7 +43,7 @@ def install(keras, heart):
         if "_maybe_symbolic_build" in vars(owner):
             wrap(owner, "_maybe_symbolic_build", _building(heart), missing)
         if "train_on_batch" in vars(owner):
-            wrap(owner, "train_on_batch", _train_on_batch(heart), missing)
+            wrap(owner, "train_on_batch", around_batch, missing)
     wrap(trainer, "compile", during(heart, "build", only_from="data"), missing)
     layer = import_module(source + "layers.layer").Layer
     wrap(layer, "add_weight", during(heart, "build", only_from="data"), missing)
