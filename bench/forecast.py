@@ -1,12 +1,11 @@
 """The forecast beside the truth: `keepfit plan` of a script, and the peak of a fresh process that runs it.
 
-Raw rows go to the file that BENCH_ROWS names; those that stand there already are not measured again. BENCH_SET is
-tuning or reported; BENCH_CAPPED=1 also runs each script in a cgroup of the interval's upper end.
+BENCH_SET is tuning or reported; BENCH_CAPPED=1 also runs each script in a cgroup of the interval's upper end. Raw rows
+go to the file that BENCH_ROWS names.
 """
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import os
@@ -16,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests import stage
 
 from . import tables
 from .forecast_models import REPORTED, TUNING
+from .rows import Rows
 
 SETS = {"tuning": TUNING, "reported": REPORTED}
 SET = os.environ.get("BENCH_SET", "reported")
@@ -40,15 +40,10 @@ AMPLE = 1 << 40  # bytes of a cgroup that only counts
 
 
 def main() -> None:
-    file = Path(os.environ.get("BENCH_ROWS", os.devnull))
-    rows = _kept(file)
-    done = {tuple(row[:4]) for row in rows}
+    rows = Rows(HEADER)
     for cell in _cells():
-        if cell not in done:
-            rows.append(_one(*cell))
-            print(*rows[-1], sep="  ", flush=True)
-            with open(file, "w", newline="") as out:
-                csv.writer(out).writerows([HEADER, *rows])
+        if not rows.have(*cell):
+            rows.add(_one(*cell))
     _show([row for row in rows if isinstance(row[6], int)], rows)
 
 
@@ -60,13 +55,6 @@ def _cells() -> Iterator[tuple[str, int, str, str]]:
             number = list(SETS[SET]).index(name)
             scale, (optimizer, source) = cross[(number + turn * STRIDE) % len(cross)]
             yield name, max(1, int({**TUNING, **REPORTED}[name][1] * float(scale))), optimizer, source
-
-
-def _kept(file: Path) -> list[list[object]]:
-    if not file.is_file():
-        return []
-    with open(file, newline="") as source:
-        return [[int(word) if word.isdigit() else word for word in row] for row in list(csv.reader(source))[1:]]
 
 
 def _command(name: str, batch: int, optimizer: str, source: str) -> list[str]:
@@ -81,13 +69,15 @@ def peak_of(command: list[str]) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def planned(command: list[str], *options: str) -> tuple[dict[str, Any] | None, str]:
+def planned(
+    command: list[str], *options: str, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any] | None, str]:
     """(what `keepfit plan` says of it, or None; what it complained of)."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [*stage.KEEPFIT, "plan", *(options or ("--no-search",)), "--json", "--", *command],
             capture_output=True, text=True, check=False,
-            env={**stage.clean_environment(Path(folder)), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**stage.clean_environment(Path(folder)), "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
         )  # fmt: skip
     return (json.loads(done.stdout) if not done.returncode else None), done.stderr[-200:]
 

@@ -6,7 +6,6 @@ if it is not larger. *x 0.9*: down from the first power of two that fails. *doub
 
 from __future__ import annotations
 
-import csv
 import os
 import statistics
 import subprocess
@@ -17,6 +16,7 @@ from tests import stage
 from . import tables
 from .forecast import planned
 from .forecast_models import REPORTED, TUNING
+from .rows import Rows
 
 MODELS = os.environ.get(
     "BENCH_MODELS", "plain_conv,encoder,lstm,mlp,unet,MobileNetV2,ResNet50,gru,autoencoder,conv1d"
@@ -30,16 +30,13 @@ HEADER = ("model", "budget MiB", "true largest", "found", "share", "trials", "OO
 def main() -> None:
     if why := stage.why_no_cgroup():
         sys.exit(f"bench largest: {why}")
-    rows: list[list[object]] = []
+    rows = Rows(HEADER)
     for name in MODELS:
         for budget in BUDGETS:
-            if (row := _one(name, budget)) is not None:
-                rows.append(row)
-                print(*row, sep="  ", flush=True)
-                if file := os.environ.get("BENCH_ROWS"):
-                    with open(file, "w", newline="") as out:
-                        csv.writer(out).writerows([HEADER, *rows])
-    shares = [float(str(row[4])) for row in rows]
+            if not rows.have(name, budget):
+                rows.add(_one(name, budget))
+    feasible = [row for row in rows if row[2]]
+    shares = [float(str(row[4])) for row in feasible]  # infeasible ones have no share, and count for trials and OOM
     more = sum(share > 1 + EXACT for share in shares)  # than runs: said to fit, and does not
     note = (
         f"found: least {min(shares):.3f}, median {statistics.median(shares):.3f} of the true largest (wanted ≥ 0.95); "
@@ -49,26 +46,31 @@ def main() -> None:
     tables.show("the largest batch", HEADER, rows, note)
 
 
-def _one(name: str, budget: int) -> list[object] | None:
+def _one(name: str, budget: int) -> list[object]:
     usual = {**TUNING, **REPORTED}[name][1]
-    told, complaint = planned(_command(name, usual), "--memory", f"{budget}MiB")
+    told, complaint = planned(_command(name, usual), "--memory", f"{budget}MiB", environment=_held(name))
     found = int(told["largest_batch"] or 0) if told else 0
     true = _truth(name, budget << 20, found or usual)
-    if not true and not found:
-        return None
     if told is None:
-        return [name, budget, true, complaint, 0, 0, 0, "", "", "", "", "", ""]
+        return [name, budget, true, complaint, 0, 0, 0, *[""] * 6]
     trials = int(told["trials"]) - int(told["small_trials"])  # the small ones are the forecast's
-    ours = [f"{found / true:.3f}" if true else "inf", trials, told["overshot"]]
-    return [name, budget, true, found, *ours, *_backed_off(true), *_doubled(true)]
+    if not true:  # not even a single row fits
+        return [name, budget, 0, found, "", trials, told["overshot"], *[""] * 6]
+    return [name, budget, true, found, f"{found / true:.3f}", trials, told["overshot"], *_backed_off(true),
+            *_doubled(true)]  # fmt: skip
 
 
 def _command(name: str, batch: int) -> list[str]:
     return [sys.executable, "-m", "bench.forecast_models", name, str(batch), "adam", "arrays"]
 
 
+def _held(name: str) -> dict[str, str]:
+    """The same data whatever the batch, and enough for the largest."""
+    return {"BENCH_HELD": str(4 * {**TUNING, **REPORTED}[name][1])}
+
+
 def _fits(name: str, batch: int, budget: int) -> bool:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **_held(name)}
     with stage.memory_cgroup(budget) as directory:
         command = [*stage.entering(directory), *_command(name, batch)]
         return subprocess.run(command, capture_output=True, env=environment, check=False).returncode == 0

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +21,40 @@ from tests import stage
 from . import tables
 from .forecast import planned
 from .forecast_models import REPORTED, TUNING
+from .rows import Rows
 
 MODELS = os.environ.get("BENCH_MODELS", "plain_conv,encoder,mlp,MobileNetV2,lstm").split(",")
 PROGRAMS = os.environ.get("BENCH_PROGRAMS", "shuffled_images,cached").split(",")
-HEADER = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "ERROR", "TIME PREDICTED", "MEASURED")
+HEADER = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "TIME PREDICTED", "MEASURED")
 
 
 def main() -> None:
-    rows: list[list[object]] = []
-    errors: list[float] = []
+    rows = Rows(HEADER)
     commands = {name: _model(name, "adam") for name in MODELS}
     commands |= {name: [sys.executable, "-m", "bench.pipeline_programs", name] for name in PROGRAMS if name}
     for name, command in commands.items():
-        base, told = _tried(command, {"BENCH_OPTION": "as it is"}), planned(command)[0]
-        if base is None or told is None:
-            rows.append([name, "failed", *[""] * (len(HEADER) - 2)])
-            continue
-        for option in told["options"]:
-            found = _take(name, command, option)
-            if found is None:
-                continue
-            (peak, seconds), (was, took) = found, base
-            predicted = option["predicted_peak_bytes"]
-            errors.append(abs(predicted - peak) / peak)
+        if not rows.have(name):
+            for row in list(_tried_all(name, command)):  # all of one, or none: what stands there is not done again
+                rows.add(row)
+    errors = [abs(float(str(row[3])) / float(str(row[4])) - 1) for row in rows if row[4]]
+    note = f"median error {statistics.median(errors):.1%} of {len(errors)}" if errors else "nothing could be tried"
+    shown = [[*row[:5], f"{float(str(row[3])) / float(str(row[4])) - 1:+.1%}", *row[5:]] for row in rows if row[4]]
+    tables.show("priced options (MiB)", (*HEADER[:5], "ERROR", *HEADER[5:]), shown, note)
+
+
+def _tried_all(name: str, command: list[str]) -> Iterator[list[object]]:
+    base, told = _tried(command, {"BENCH_OPTION": "as it is"}), planned(command)[0]
+    if base is None or told is None:
+        yield [name, "failed", *[""] * (len(HEADER) - 2)]
+        return
+    was, took = base
+    for option in told["options"]:
+        found = _take(name, command, option)
+        if found is not None:
+            peak, seconds = found
             slower = f"{option['slowdown']:.2f}" if option["slowdown"] else "?"
-            rows.append([name, f"{option['name']} {option['value']}", was >> 20, predicted >> 20, peak >> 20,
-                         f"{(predicted - peak) / peak:+.1%}", slower, f"{seconds / took:.2f}"])  # fmt: skip
-            print(*rows[-1], sep="  ", flush=True)
-    tables.show("priced options", HEADER, rows, f"median error {statistics.median(errors):.1%} of {len(errors)}")
+            yield [name, f"{option['name']} {option['value']}", was >> 20, option["predicted_peak_bytes"] >> 20,
+                   peak >> 20, slower, f"{seconds / took:.2f}"]  # fmt: skip
 
 
 def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int, float] | None:

@@ -154,15 +154,19 @@ def _expected(facts: Facts, trials: Sequence[Trial], rows: int) -> float:
     return known.peak + min(grown * (rows - known.rows), static or float("inf"))
 
 
-def line(facts: Facts, trials: Sequence[Trial]) -> Line | None:
-    """Anonymous bytes by rows, through the last trial; None where nothing was measured.
+def line(facts: Facts, trials: Sequence[Trial], rows: int = 0) -> Line | None:
+    """Anonymous bytes by rows, between the trials on either side of `rows`, or through the largest; None without any.
 
     Its slope is both that of the trials and that of the graph, each as far as it can be trusted: two peaks differ by
     chance too, which drowns the slope of two small batches, and nothing of which is in the graph.
     """
     if not trials:
         return None
-    first, last = trials[0], trials[-1]
+    ordered = sorted(trials, key=lambda trial: trial.rows)
+    for less, more in pairwise(ordered):
+        if less.rows < rows <= more.rows:
+            return _through(more, (more.peak - less.peak) / (more.rows - less.rows))
+    first, last = ordered[0], ordered[-1]
     counted = FURTHER * (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
     apart = last.rows - first.rows
     if apart <= 0:  # without a graph, as if all of it had been for the rows
@@ -183,7 +187,7 @@ def _through(trial: Trial, slope: float) -> Line:
 
 
 def untried_line(facts: Facts) -> Line | None:
-    """Of a loop of the script's own, which cannot be tried: by its graph, or as if all it took had been for its rows."""
+    """Of a loop of the script's own, which cannot be tried: by its graph; else as if all it took was for its rows."""
     rows, kept = facts.rows, facts.model["trainable"] + facts.model["optimizer"]
     if rows < 2:
         return None
@@ -214,7 +218,7 @@ def forecast(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
 
 def training(facts: Facts, trials: Sequence[Trial], rows: int) -> Point:
     """As it was tried; else as its graph has it, or, of a loop without one, its first step."""
-    known = line(facts, trials)
+    known = line(facts, trials, rows)
     step = known.peak(rows) if known else max(facts.in_use + facts.needs(rows), facts.seen)
     validation = facts.in_use + facts.validation
     peak = facts.files + max(step, validation) + facts.later

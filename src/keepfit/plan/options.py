@@ -138,6 +138,7 @@ def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterato
     rows = choose(room, facts.rows, known)
     if rows == facts.rows:
         rows = -(-facts.rows // 2)
+    known = known if own else line(facts, trials, rows) or known
     peak = facts.files + known.peak(rows) + summed + facts.later
     how = "keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget"
     if own:
@@ -157,8 +158,8 @@ def _micro_batch_on_device(facts: Facts, limit: int) -> Iterator[Option]:
 
 def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
     """Time for a row in parts of so many rows, beside that of the largest that was measured."""
-    timed = [trial for trial in trials if trial.seconds]
-    if len(timed) < 2:
+    timed = sorted((trial for trial in trials if trial.seconds), key=lambda trial: trial.rows)
+    if not timed or timed[0].rows == timed[-1].rows:
         return None
     small, large = timed[0], timed[-1]
     # Time = fixed + rows x each, through both.

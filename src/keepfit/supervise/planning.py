@@ -60,8 +60,12 @@ class Plan:
     def point(self) -> forecast.Point:
         if self.device is not None:
             return forecast.on_device(self.facts, self.facts.rows)
-        point = forecast.forecast(self.facts, self.trials, self.facts.rows)
+        point = forecast.forecast(self.facts, self.tried, self.facts.rows)
         return forecast.beyond(point, self.room) if self.reached else point
+
+    @property
+    def tried(self) -> list[Trial]:
+        return [*self.trials, *self.verified]
 
     @property
     def room(self) -> int:
@@ -239,7 +243,7 @@ def document(made: Plan) -> dict[str, Any]:
         "small_trials": len(made.trials),
         "overshot": made.overshot,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
-                  for t in (*made.trials, *made.verified)],
+                  for t in made.tried],
         "peak_in": point.where,
         "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
         "phases": [] if made.device else forecast.phases(facts, point),
@@ -257,7 +261,7 @@ def document(made: Plan) -> dict[str, Any]:
 def _options(made: Plan) -> list[priced.Option]:
     if made.device is not None:
         return priced.priced_on_device(made.facts, made.device.bytes)
-    return priced.priced(made.facts, made.trials, made.wanted.limit)
+    return priced.priced(made.facts, made.tried, made.wanted.limit)
 
 
 def not_counted(made: Plan) -> list[str]:

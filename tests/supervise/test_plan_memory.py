@@ -1,0 +1,49 @@
+"""What is made of a rehearsal, without one: remembered plans, a fence that was not built, trials on either side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keepfit.facts import MemoryLimit
+from keepfit.plan import forecast, largest
+from keepfit.plan.micro_batch import Trial
+from keepfit.supervise import planning
+
+MIB = 1 << 20
+FACTS = forecast.Facts.of(
+    {
+        "rows": 256, "in_use": 300 * MIB, "files": 250 * MIB, "key": "k", "likeness": "l", "versions": ["2.21", "3.15"],
+        "model": {"weights": 40 * MIB, "trainable": 40 * MIB, "optimizer": 80 * MIB},
+        "static": [(count, count * MIB) for count in (1, 256, 512)],
+    }
+)  # fmt: skip
+TRIALS = [Trial(8, 350 * MIB, 0.1), Trial(128, 480 * MIB, 0.3)]
+
+
+def made(facts=FACTS, **more):
+    limit = MemoryLimit(4 << 30, "--memory")
+    return planning.Plan(limit, facts, list(TRIALS), wanted=largest.Wanted(4 << 30), **more)
+
+
+def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(tmp_path):
+    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), 4 << 30)
+    memory.keep(made())
+    assert memory.of(FACTS)["trials"] == [[8, 350 * MIB, 0.1], [128, 480 * MIB, 0.3]]
+    stride = replace(FACTS, static=tuple((rows, 2 * size) for rows, size in FACTS.static))
+    assert memory.of(stride) is None
+    assert memory.of(replace(FACTS, in_use=FACTS.in_use + 2 * forecast.CHANCE)) is None
+    assert planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), 2 << 30).of(FACTS) is None
+
+
+def test_without_a_fence_it_says_what_that_leaves_out():
+    said = "the largest batch: no cgroup could be made to hold it at the limit (none is writable)"
+    assert said in planning.not_counted(made(unfenced="none is writable"))
+    assert said not in planning.not_counted(made())
+
+
+def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
+    """The line between two trials is better than one beyond them."""
+    known = made(verified=[Trial(512, 1500 * MIB, 1.0)])
+    between = 480 + (1500 - 480) * (256 - 128) / (512 - 128)
+    assert known.point.peak == FACTS.files + int(between * MIB) and known.point.how == "measured"
+    assert made().point.peak < known.point.peak
