@@ -53,7 +53,7 @@ def _one(name: str, budget: int) -> list[object]:
     true = _truth(name, budget << 20, found or usual)
     if told is None:
         return [name, budget, true, complaint, 0, 0, 0, *[""] * 6]
-    trials = int(told["trials"]) - int(told["small_trials"])  # the small ones are the forecast's
+    trials = int(told["trials"])  # beside the two small ones, which are the forecast's
     if not true:  # not even a single row fits
         return [name, budget, 0, found, "", trials, told["overshot"], *[""] * 6]
     return [name, budget, true, found, f"{found / true:.3f}", trials, told["overshot"], *_backed_off(true),

@@ -47,3 +47,12 @@ def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
     between = 480 + (1500 - 480) * (256 - 128) / (512 - 128)
     assert known.point.peak == FACTS.files + int(between * MIB) and known.point.how == "measured"
     assert made().point.peak < known.point.peak
+
+
+def test_a_single_arena_is_taken_where_that_helps_and_is_needed():
+    shuffled = replace(FACTS, epochs=3, pipeline=({"stage": "shuffle", "elements": 100, "bytes": 400 * MIB},))
+    tight = planning.Plan(MemoryLimit(800 * MIB, "--memory"), shuffled, list(TRIALS), wanted=largest.Wanted(800 * MIB))
+    assert planning._arenas(tight, {}) == {"MALLOC_ARENA_MAX": "1"}
+    assert planning._arenas(tight, {"MALLOC_ARENA_MAX": "4"}) == {}  # somebody has chosen
+    assert planning._arenas(made(shuffled), {}) == {}  # it fits anyway
+    assert planning._arenas(replace(tight, facts=FACTS), {}) == {}  # nothing is shuffled

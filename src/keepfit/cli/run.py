@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..blackbox.rundir import RunDirectory
@@ -90,12 +91,14 @@ def main(args: argparse.Namespace) -> int:
     if not args.command or not args.command[0]:
         raise UserError("a command was expected after --, such as: keepfit run -- python train.py")
     options = _options(args)
+    environment: Mapping[str, str] = os.environ
     if args.apply:
-        said = planning.apply(options, os.environ)
+        applied = planning.apply(options, environment)
+        environment = {**environment, **applied.environment}
         if not options.quiet:
-            print(f"keepfit: {said}", file=sys.stderr)
+            print(f"keepfit: {applied.said}", file=sys.stderr)
     try:
-        return supervise(options, os.environ, _conclusion)
+        return supervise(options, environment, _conclusion)
     except CannotLaunch as error:
         raise UserError(str(error), error.status) from None
 

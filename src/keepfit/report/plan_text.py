@@ -10,6 +10,7 @@ from . import tables
 from .style import Style, one_line
 
 LAYERS = 8  # the largest ones
+FASTER = 1.05  # times the rows a second of the largest batch that was tried: less is chance
 WORDS = {
     "runtime": "framework and program",
     "weights": "weights",
@@ -38,6 +39,8 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         f" ({document['limit_source']}): {said}"
     )
     lines = [style(one_line(headline), "green" if fits else "red")]
+    if document["how"] == "measured":
+        lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
     if document["largest_batch"] and document["verified"]:
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}")
     elif document["largest_batch"]:
@@ -64,20 +67,15 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
                 size(option["predicted_peak_bytes"]),
                 f"x {option['slowdown']:.2f}" if option["slowdown"] else "?",
                 "yes" if option["exact"] else "no",
+                "yes" if option["fits"] else "no",
             ]
             for option in document["options"]
         ]
-        header = ("OPTION", "NEEDS (ESTIMATE)", "TIME (ESTIMATE)", "SAME RESULTS")
+        header = ("OPTION", "NEEDS (ESTIMATE)", "TIME (ESTIMATE)", "SAME RESULTS", "FITS")
         lines += ["", tables.render(header, rows, width, colours)]
         hows = {one_line(option["how"]): option["name"] for option in document["options"]}
         lines += [style(f"  {name}: {how}", "dim") for how, name in hows.items()]
-    if document["tried"]:
-        rows = [
-            [str(trial["rows"]), size(trial["peak_bytes"]), f"{trial['rows'] / trial['seconds']:.0f}"]
-            for trial in document["tried"]
-            if trial["seconds"]
-        ]
-        lines += ["", tables.render(("BATCH TRIED", "PEAK", "ROWS A SECOND"), rows, width, colours)]
+    lines += _tried(document, width, colours)
     if document["wrote"]:
         lines += ["", f"written by the script before its training call: {one_line(', '.join(document['wrote'][:8]))}"]
     lines += [style(f"{finding['message']}  {finding['code']}", "yellow") for finding in document["findings"]]
@@ -85,6 +83,19 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines.append(style("nothing was tried this time: the same training was planned before", "dim"))
     lines += [style(f"not counted: {one_line(text)}", "dim") for text in document["not_counted"]]
     return "\n".join(lines)
+
+
+def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
+    speeds = {trial["rows"]: trial["rows"] / trial["seconds"] for trial in document["tried"] if trial["seconds"]}
+    if not speeds:
+        return []
+    peaks = {trial["rows"]: size(trial["peak_bytes"]) for trial in document["tried"]}
+    rows = [[str(rows), peaks[rows], f"{speed:.0f}"] for rows, speed in speeds.items()]
+    lines = ["", tables.render(("BATCH TRIED", "PEAK", "ROWS A SECOND"), rows, width, colours)]
+    fastest, largest = max(speeds, key=lambda rows: speeds[rows]), max(speeds)
+    if speeds[fastest] > FASTER * speeds[largest]:
+        lines.append(f"the largest is not the fastest: of those tried, {fastest} rows at a time are")
+    return lines
 
 
 def _breakdown(document: Mapping[str, Any], width: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,12 @@ class Plan:
         if not forecast.is_known(self.facts, self.trials) and not self.reached:
             return None
         return self.point.high <= self.room
+
+    def would_fit(self, option: priced.Option) -> bool:
+        """With an option, by the same share of doubt; another machine is chosen so that it does."""
+        doubt = self.point.high / max(1, self.point.peak)
+        room = self.device.bytes if self.device is not None else self.room
+        return option.name == "machine" or option.peak * doubt <= room
 
     @property
     def largest(self) -> int:
@@ -159,25 +165,44 @@ class _Memory:
             choices.remember(self._runs, self._name(made.facts), now, known)
 
 
-def apply(options: RunOptions, environment: Mapping[str, str]) -> str:
-    """Plan what is about to be run, and let the run begin with what keeps its results: in words, what that is.
+@dataclass(frozen=True)
+class Applied:
+    """What a run begins with, by its plan: in words, and in its environment. The micro-batch lies where a run looks."""
 
-    The micro-batch is the one exact option that needs no change of the script. What was measured goes where a run looks
-    for what an earlier one has measured, so that it chooses at once. A plan that fails is no obstacle.
+    said: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
+    """Plan what is about to be run, and let it begin with what keeps its results and needs no change of the script.
+
+    What was measured goes where a run looks for what an earlier one has measured, so that it chooses its micro-batch at
+    once. A plan that fails is no obstacle.
     """
     try:
         made = plan(PlanOptions(options.argv, options.memory, search=False, runs=options.runs), environment)
     except Exception as error:  # whatever it is: what was asked for is the run
-        return f"no plan ({error}); it runs as without --apply"
-    facts, known = made.facts, forecast.line(made.facts, made.trials)
-    need = f"batch {facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"
+        return Applied(f"no plan ({error}); it runs as without --apply")
+    need = f"batch {made.facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"
+    changes = _arenas(made, environment)
+    facts = replace(made.facts, epochs=1) if changes else made.facts  # as if no epoch left anything to the next
+    known = forecast.line(facts, made.trials)
+    begins = [f"{name}={value}" for name, value in changes.items()]
     if known is None or not facts.told.get("key"):
-        return f"planned: {need}; nothing was measured that could be applied"
-    room = Room(made.wanted.limit - facts.later, 0)
-    above = known.base - facts.in_use + facts.model["trainable"]  # in parts, their sum of gradients comes to it
-    choices.remember(options.runs, str(facts.told["key"]), time.time(), {"above": above, "slope": known.slope})
-    rows = choose(room, facts.rows, Line(facts.in_use + above, known.slope))
-    return f"planned: {need}; " + ("it runs whole" if rows == facts.rows else f"micro-batches of about {rows}")
+        begins.append("nothing was measured that a micro-batch could be chosen by")
+    else:
+        room = Room(made.wanted.limit - facts.later, 0)
+        above = known.base - facts.in_use + facts.model["trainable"]  # in parts, their sum of gradients comes to it
+        choices.remember(options.runs, str(facts.told["key"]), time.time(), {"above": above, "slope": known.slope})
+        rows = choose(room, facts.rows, Line(facts.in_use + above, known.slope))
+        begins.append("it runs whole" if rows == facts.rows else f"micro-batches of about {rows}")
+    return Applied(f"planned: {need}; {', '.join(begins)}", changes)
+
+
+def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
+    """One arena for malloc, where the training may not fit, that would help, and nobody has chosen a number."""
+    helps = any(option.name == "malloc_arenas" for option in _options(made))
+    return {"MALLOC_ARENA_MAX": "1"} if helps and not made.fits and "MALLOC_ARENA_MAX" not in environment else {}
 
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
@@ -239,7 +264,7 @@ def document(made: Plan) -> dict[str, Any]:
         "known": made.fits is not None,
         "largest_batch": made.largest or None,
         "verified": bool(made.largest) and not made.device,
-        "trials": len(made.trials) + len(made.verified) + made.overshot,
+        "trials": len(made.verified) + made.overshot,  # of the largest batch
         "small_trials": len(made.trials),
         "overshot": made.overshot,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
@@ -248,7 +273,7 @@ def document(made: Plan) -> dict[str, Any]:
         "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
         "phases": [] if made.device else forecast.phases(facts, point),
         "layers": [dict(layer) for layer in facts.layers],
-        "options": [option.document() for option in _options(made)],
+        "options": [{**option.document(), "fits": made.would_fit(option)} for option in _options(made)],
         "pipeline": [dict(stage) for stage in facts.pipeline],
         "findings": [as_json(finding) for finding in made.findings],
         "remembered": made.remembered,
