@@ -210,8 +210,10 @@ def facts_of(model, graph, graphs, rows, pipeline, preloaded):
         "preloaded": preloaded,
     }
     if graph is not None:
-        facts["static"] = _curve(graph, graphs, rows)
-        facts["layers"] = _layers(model, liveness.at_peak(graph, graphs, rows, rows), work.shares(graph, graphs, rows))
+        read = {}  # of the graph, once for all three
+        facts["static"] = _curve(graph, graphs, rows, read)
+        alive = liveness.at_peak(graph, graphs, rows, rows, read)
+        facts["layers"] = _layers(model, alive, work.shares(graph, graphs, rows, read))
     facts["seconds"] = {"static": time.monotonic() - began}
     return facts
 
@@ -288,10 +290,10 @@ def held_by(dataset):
     return (buffers.of(dataset), buffers.preloaded(dataset)) if hasattr(dataset, "_inputs") else ([], 0)
 
 
-def _curve(graph, graphs, rows):
+def _curve(graph, graphs, rows, read=None):
     """[(rows, bytes)]: what the graph says of batches of other sizes."""
     wanted = sorted({1, max(1, rows // 2), rows, 2 * rows})
-    return liveness.curve(graph, graphs, rows, wanted)
+    return liveness.curve(graph, graphs, rows, wanted, read)
 
 
 def _layers(model, alive, work):

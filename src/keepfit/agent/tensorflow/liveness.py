@@ -28,7 +28,8 @@ _IN_PLACE = {
 
 def estimate(graph, graphs, batch):
     """What the supervisor wants to know: bytes for the whole batch, and for a single row."""
-    return {"whole": peak_bytes(graph, graphs, batch, batch), "one": peak_bytes(graph, graphs, batch, 1)}
+    (_, one), (_, whole) = curve(graph, graphs, batch, (1, batch))
+    return {"whole": whole, "one": one}
 
 
 def peak_bytes(graph, graphs, batch, rows):
@@ -36,15 +37,18 @@ def peak_bytes(graph, graphs, batch, rows):
     return _Count(graphs, batch, rows).graph(graph)
 
 
-def curve(graph, graphs, batch, wanted):
+def curve(graph, graphs, batch, wanted, read=None):
     """[(rows, bytes)]: the peaks of calls with so many rows, of a graph that is read once."""
-    read = {}
+    read = {} if read is None else read
     return [(rows, _Count(graphs, batch, rows, read).graph(graph)) for rows in wanted]
 
 
-def at_peak(graph, graphs, batch, rows):
+def at_peak(graph, graphs, batch, rows, read=None):
     """[(name of an operation, bytes of what it made)] of all that is alive at the peak, calls looked into."""
-    return list(_Count(graphs, batch, rows).alive(graph))
+    return list(_Count(graphs, batch, rows, read).alive(graph))
+
+
+_Node = collections.namedtuple("_Node", "operation kind inputs outputs callees")
 
 
 class _Buffer:
@@ -62,14 +66,24 @@ class Walk:
     def __init__(self, graphs, batch, rows, read=None):
         """`graphs`: functions by name; `rows` take the place of the `batch` that was traced.
 
-        `read` is what an earlier walk has read of the tensors' shapes, which takes most of the time.
+        `read` is what earlier walks have read of the same graphs: to ask TensorFlow takes most of the time.
         """
         self._graphs = graphs
         self._batch = batch
         self.rows = rows
         self._read = {} if read is None else read
 
-    def callees(self, operation):
+    def nodes(self, graph):
+        """Its operations in their order, with all that is asked of them."""
+        found = self._read.get(id(graph))
+        if found is None:
+            found = self._read[id(graph)] = [
+                _Node(each, each.type, tuple(each.inputs), tuple(each.outputs), tuple(self._callees(each)))
+                for each in graph.get_operations()
+            ]
+        return found
+
+    def _callees(self, operation):
         """Graphs that an operation runs, one or the other."""
         kind = operation.type
         if "PartitionedCall" in kind:
@@ -155,39 +169,40 @@ class _Count(Walk):
 
     def alive(self, graph):
         most = self._found(graph)[1]
-        operation, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
+        node, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
         yield from ((buffer.maker, buffer.size) for buffer in owned if buffer.size)
-        if operation is not None and (inner := self.callees(operation)):
-            yield from self.alive(max(inner, key=self.graph))
+        if node is not None and node.callees:
+            yield from self.alive(max(node.callees, key=self.graph))
 
     def _walk(self, graph):
-        """Operation by operation: (it, bytes alive while it runs, bytes inside it, all buffers that are alive)."""
-        operations = graph.get_operations()
-        reading = (operation for operation in operations if operation.type not in _SHAPES)
-        readers = collections.Counter(id(tensor) for operation in reading for tensor in operation.inputs)
+        """Node by node: (it, bytes alive while it runs, bytes inside it, all buffers that are alive)."""
+        nodes = self.nodes(graph)
+        readers = collections.Counter(
+            id(tensor) for node in nodes if node.kind not in _SHAPES for tensor in node.inputs
+        )
         readers.update(id(tensor) for tensor in graph.outputs)
         buffers = {}  # id of a tensor -> the buffer it lies in
         alive = {}  # id of a buffer -> buffer
         live = 0
-        for operation in operations:
-            kind = operation.type
+        for node in nodes:
+            operation, kind = node.operation, node.kind
             if kind in _SHAPES:
-                yield operation, live, 0, alive.values()
+                yield node, live, 0, alive.values()
                 continue
-            inputs = [buffers[id(tensor)] for tensor in operation.inputs if id(tensor) in buffers]
+            inputs = [buffers[id(tensor)] for tensor in node.inputs if id(tensor) in buffers]
             for buffer in inputs:
                 buffer.readers -= 1
-            alias = kind in _ALIASES or _changes_nothing(operation)
-            longer = 1.0 if alias else self._longer(operation, buffers)
+            alias = kind in _ALIASES or self._changes_nothing(node)
+            longer = 1.0 if alias else self._longer(node, buffers)
             made = []
-            for place, tensor in enumerate(operation.outputs):
+            for place, tensor in enumerate(node.outputs):
                 size, buffer = self.bytes_of(tensor), None
                 if kind in _LOOPS and tensor.dtype.name == "variant":
-                    size = self._listed(operation, place)
-                elif self.only_rows_unknown(tensor):
+                    size = self._listed(node, place)
+                elif longer != 1.0 and self.only_rows_unknown(tensor):
                     size = int(size * longer)
                 if alias:
-                    source = operation.inputs[min(place, len(operation.inputs) - 1)] if len(operation.inputs) else None
+                    source = node.inputs[min(place, len(node.inputs) - 1)] if node.inputs else None
                     buffer = buffers.get(id(source))
                     if buffer is None:
                         continue  # a variable, a constant, an argument: no memory of this step's
@@ -205,30 +220,36 @@ class _Count(Walk):
                 buffer.readers += readers[id(tensor)]
                 buffers[id(tensor)] = buffer
                 made.append(buffer)
-            yield operation, live, self._inside(operation), alive.values()
+            yield node, live, max(map(self.graph, node.callees), default=0), alive.values()
             for buffer in (*inputs, *made):
                 if not buffer.readers and alive.pop(id(buffer), None) is not None:
                     live -= buffer.size
 
-    def _longer(self, operation, buffers):
+    def _longer(self, node, buffers):
         """How many times the batch's rows an unknown first dimension has, where it came of a reshape: as its inputs'.
 
         A layer over sequences flattens rows and time, and nothing but the size of the buffer tells it afterwards.
         """
         times = 1.0
-        for tensor in operation.inputs:
+        for tensor in node.inputs:
             buffer = buffers.get(id(tensor))
             if buffer is not None and self.only_rows_unknown(tensor):
                 times = max(times, buffer.size / max(1, self.bytes_of(tensor)))
         return times
 
-    def _inside(self, operation):
-        """What an operation that calls a function needs within it."""
-        return max(map(self.graph, self.callees(operation)), default=0)
+    def _changes_nothing(self, node):
+        """A transposition that leaves the axes in their order, as a product of sequences has it."""
+        if node.kind != "Transpose":
+            return False
+        known = self._read.get(id(node))
+        if known is None:
+            order = tf().get_static_value(node.inputs[1])
+            known = self._read[id(node)] = order is not None and list(order) == sorted(order)
+        return known
 
     def _listed(self, loop, place):
         """Bytes of a list that a loop fills, turn by turn; what lies elsewhere already is not counted again."""
-        body = next(iter(self.callees(loop)), None)
+        body = next(iter(loop.callees), None)
         if body is None or place >= len(body.outputs):
             return 0
         filling = _origin(body.outputs[place]).op
@@ -240,7 +261,7 @@ class _Count(Walk):
                 return 0
         else:
             return 0
-        return 0 if self._is_elsewhere(element, body) else self.turns(loop) * self.bytes_of(element)
+        return 0 if self._is_elsewhere(element, body) else self.turns(loop.operation) * self.bytes_of(element)
 
     def _is_elsewhere(self, element, body):
         """Whether what a turn keeps is a variable, an element of a list, or what the turn before has kept."""
@@ -256,14 +277,6 @@ class _Count(Walk):
         """The tensors that a turn keeps for the way back, by id."""
         pushing = (operation for operation in body.get_operations() if operation.type == "TensorListPushBack")
         return {id(_origin(operation.inputs[1])) for operation in pushing}
-
-
-def _changes_nothing(operation):
-    """A transposition that leaves the axes in their order, as a product of sequences has it."""
-    if operation.type != "Transpose":
-        return False
-    order = tf().get_static_value(operation.inputs[1])
-    return order is not None and list(order) == sorted(order)
 
 
 def _origin(tensor):

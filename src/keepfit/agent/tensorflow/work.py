@@ -10,32 +10,31 @@ WRITTEN = 8  # multiplications that a number written costs
 _NOTHING = {"ReadVariableOp", "Const", "Placeholder", "Identity", "Reshape"}
 
 
-def shares(graph, graphs, batch):
+def shares(graph, graphs, batch, read=None):
     """[(name of an operation, share of the work)], calls and loops looked into; a call's own name comes first."""
-    found = list(_Work(graphs, batch, batch).of(graph, "", 1))
+    found = list(_Work(graphs, batch, batch, read).of(graph, "", 1))
     whole = sum(work for _, work in found) or 1
     return [(name, work / whole) for name, work in found]
 
 
 class _Work(Walk):
     def of(self, graph, caller, times):
-        for operation in graph.get_operations():
-            name = f"{caller}/{operation.name}" if caller else operation.name
-            inner = self.callees(operation)
-            if not inner:
-                yield name, times * self._work(operation)
+        for node in self.nodes(graph):
+            name = f"{caller}/{node.operation.name}" if caller else node.operation.name
+            if not node.callees:
+                yield name, times * self._work(node)
                 continue
-            turns = self.turns(operation) if "While" in operation.type else 1
-            yield from self.of(inner[0], name, times * max(1, turns))  # of two branches one is taken
+            turns = self.turns(node.operation) if "While" in node.kind else 1
+            yield from self.of(node.callees[0], name, times * max(1, turns))  # of two branches one is taken
 
-    def _work(self, operation):
-        written = sum(map(self._count, operation.outputs))
-        if not written or operation.type in _NOTHING:
+    def _work(self, node):
+        written = sum(map(self._count, node.outputs))
+        if not written or node.kind in _NOTHING:
             return 0
-        return WRITTEN * written + self._products(operation, written)
+        return WRITTEN * written + self._products(node, written)
 
-    def _products(self, operation, written):
-        kind, inputs = operation.type, operation.inputs
+    def _products(self, node, written):
+        operation, kind, inputs = node.operation, node.kind, node.inputs
         if kind in ("MatMul", "BatchMatMulV2"):
             transposed = operation.get_attr("transpose_a" if kind == "MatMul" else "adj_x")
             return written * self._dimension(inputs[0], -2 if transposed else -1)
