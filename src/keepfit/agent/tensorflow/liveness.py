@@ -34,29 +34,28 @@ def estimate(graph, graphs, batch):
 
 def peak_bytes(graph, graphs, batch, rows):
     """The peak of one call with `rows` in place of `batch`; `graphs` are the functions traced on the way, by name."""
-    return _Count(graphs, batch, rows).graph(graph)
+    return _Count(graphs, batch, (rows,)).peaks(graph)[0]
 
 
 def curve(graph, graphs, batch, wanted, read=None):
-    """[(rows, bytes)]: the peaks of calls with so many rows, of a graph that is read once."""
-    read = {} if read is None else read
-    return [(rows, _Count(graphs, batch, rows, read).graph(graph)) for rows in wanted]
+    """[(rows, bytes)]: the peaks of calls with so many rows, all in one walk."""
+    return list(zip(wanted, _Count(graphs, batch, tuple(wanted), read).peaks(graph)))
 
 
 def at_peak(graph, graphs, batch, rows, read=None):
     """[(name of an operation, bytes of what it made)] of all that is alive at the peak, calls looked into."""
-    return list(_Count(graphs, batch, rows, read).alive(graph))
+    return list(_Count(graphs, batch, (rows,), read).alive(graph))
 
 
 _Node = collections.namedtuple("_Node", "operation kind inputs outputs callees")
 
 
 class _Buffer:
-    """Memory that one or more tensors lie in, until its last reader has run."""
+    """Memory that one or more tensors lie in, until its last reader has run: `fixed` bytes, and `each` for a row."""
 
-    def __init__(self, maker, size):
+    def __init__(self, maker, fixed, each):
         self.maker = maker
-        self.size = size
+        self.fixed, self.each = fixed, each
         self.readers = 0
 
 
@@ -150,32 +149,43 @@ def _shape_of(tensor, batch):
 
 
 class _Count(Walk):
-    def __init__(self, graphs, batch, rows, read=None):
-        super().__init__(graphs, batch, rows, read)
-        self._known = {}  # graphs already walked -> (peak, number of the operation it comes at)
+    """For several numbers of rows at a time; the last of them says which of two buffers is the larger one."""
 
-    def graph(self, graph):
-        return self._found(graph)[0]
+    def __init__(self, graphs, batch, wanted, read=None):
+        super().__init__(graphs, batch, wanted[-1], read)
+        self._wanted = wanted
+        self._known = {}  # graphs already walked -> [(peak, number of the operation it comes at)], as `_found` has it
+
+    def peaks(self, graph):
+        return [peak for peak, _ in self._found(graph)]
 
     def _found(self, graph):
+        """[(peak, number of the operation it comes at)], one for each of the wanted rows."""
         if id(graph) not in self._known:
-            self._known[id(graph)] = 0, 0  # a function that calls itself is counted once
-            peak = most = 0
-            for number, (_, live, inside, _) in enumerate(self._walk(graph)):
-                if live + inside > peak:
-                    peak, most = live + inside, number
-            self._known[id(graph)] = peak, most
+            found = [(0, 0)] * len(self._wanted)
+            self._known[id(graph)] = tuple(found)  # a function that calls itself is counted once
+            for number, (node, fixed, each, _) in enumerate(self._walk(graph)):
+                inside = [self.peaks(callee) for callee in node.callees]
+                for place, rows in enumerate(self._wanted):
+                    whole = fixed + each * rows + (max(peaks[place] for peaks in inside) if inside else 0)
+                    if whole > found[place][0]:
+                        found[place] = whole, number
+            self._known[id(graph)] = found
         return self._known[id(graph)]
 
     def alive(self, graph):
-        most = self._found(graph)[1]
+        """Of the last of the wanted rows."""
+        most = self._found(graph)[-1][1]
         node, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
-        yield from ((buffer.maker, buffer.size) for buffer in owned if buffer.size)
+        yield from ((buffer.maker, size) for buffer in owned if (size := self._whole(buffer.fixed, buffer.each)))
         if node is not None and node.callees:
-            yield from self.alive(max(node.callees, key=self.graph))
+            yield from self.alive(max(node.callees, key=lambda callee: self.peaks(callee)[-1]))
+
+    def _whole(self, fixed, each):
+        return fixed + each * self.rows
 
     def _walk(self, graph):
-        """Node by node: (it, bytes alive while it runs, bytes inside it, all buffers that are alive)."""
+        """Node by node: (it, bytes alive while it runs, more for each row, all buffers that are alive)."""
         nodes = self.nodes(graph)
         readers = collections.Counter(
             id(tensor) for node in nodes if node.kind not in _SHAPES for tensor in node.inputs
@@ -183,11 +193,11 @@ class _Count(Walk):
         readers.update(id(tensor) for tensor in graph.outputs)
         buffers = {}  # id of a tensor -> the buffer it lies in
         alive = {}  # id of a buffer -> buffer
-        live = 0
+        live = live_each = 0
         for node in nodes:
             operation, kind = node.operation, node.kind
             if kind in _SHAPES:
-                yield node, live, 0, alive.values()
+                yield node, live, live_each, alive.values()
                 continue
             inputs = [buffers[id(tensor)] for tensor in node.inputs if id(tensor) in buffers]
             for buffer in inputs:
@@ -196,34 +206,41 @@ class _Count(Walk):
             longer = 1.0 if alias else self._longer(node, buffers)
             made = []
             for place, tensor in enumerate(node.outputs):
-                size, buffer = self.bytes_of(tensor), None
+                (fixed, each), buffer = self._size(tensor), None
                 if kind in _LOOPS and tensor.dtype.name == "variant":
-                    size = self._listed(node, place)
+                    fixed, each = self._listed(node, place)
                 elif longer != 1.0 and self.only_rows_unknown(tensor):
-                    size = int(size * longer)
+                    each = int(each * longer)
                 if alias:
                     source = node.inputs[min(place, len(node.inputs) - 1)] if node.inputs else None
                     buffer = buffers.get(id(source))
                     if buffer is None:
                         continue  # a variable, a constant, an argument: no memory of this step's
                     # The same buffer under another shape, which may tell more of its size than the first did.
-                    live += max(0, size - buffer.size)
-                    buffer.size = max(size, buffer.size)
+                    if self._whole(fixed, each) > self._whole(buffer.fixed, buffer.each):
+                        live, live_each = live + fixed - buffer.fixed, live_each + each - buffer.each
+                        buffer.fixed, buffer.each = fixed, each
                 elif kind in _IN_PLACE:
-                    buffer = next((b for b in inputs if b.size == size and not b.readers and id(b) in alive), None)
+                    same = (b for b in inputs if b.fixed == fixed and b.each == each)
+                    buffer = next((b for b in same if not b.readers and id(b) in alive), None)
                 if buffer is None:
-                    buffer = _Buffer(operation.name, size)
+                    buffer = _Buffer(operation.name, fixed, each)
                     alive[id(buffer)] = buffer
-                    live += size
+                    live, live_each = live + fixed, live_each + each
                 elif kind in _IN_PLACE:
                     buffer.maker = operation.name
                 buffer.readers += readers[id(tensor)]
                 buffers[id(tensor)] = buffer
                 made.append(buffer)
-            yield node, live, max(map(self.graph, node.callees), default=0), alive.values()
+            yield node, live, live_each, alive.values()
             for buffer in (*inputs, *made):
                 if not buffer.readers and alive.pop(id(buffer), None) is not None:
-                    live -= buffer.size
+                    live, live_each = live - buffer.fixed, live_each - buffer.each
+
+    def _size(self, tensor):
+        """(bytes whatever the rows, bytes for each of them)"""
+        size, by_rows, _ = self._shape(tensor)
+        return (0, size) if by_rows else (size, 0)
 
     def _longer(self, node, buffers):
         """How many times the batch's rows an unknown first dimension has, where it came of a reshape: as its inputs'.
@@ -234,7 +251,7 @@ class _Count(Walk):
         for tensor in node.inputs:
             buffer = buffers.get(id(tensor))
             if buffer is not None and self.only_rows_unknown(tensor):
-                times = max(times, buffer.size / max(1, self.bytes_of(tensor)))
+                times = max(times, self._whole(buffer.fixed, buffer.each) / max(1, self.bytes_of(tensor)))
         return times
 
     def _changes_nothing(self, node):
@@ -248,20 +265,23 @@ class _Count(Walk):
         return known
 
     def _listed(self, loop, place):
-        """Bytes of a list that a loop fills, turn by turn; what lies elsewhere already is not counted again."""
+        """The size of a list that a loop fills, turn by turn; what lies elsewhere already is not counted again."""
         body = next(iter(loop.callees), None)
         if body is None or place >= len(body.outputs):
-            return 0
+            return 0, 0
         filling = _origin(body.outputs[place]).op
         if filling.type == "TensorListPushBack":
             element = _origin(filling.inputs[1])
         elif filling.type == "TensorListSetItem":
             element = _origin(filling.inputs[2])
             if id(element) in self._pushed(body):  # the same tensor in two lists
-                return 0
+                return 0, 0
         else:
-            return 0
-        return 0 if self._is_elsewhere(element, body) else self.turns(loop.operation) * self.bytes_of(element)
+            return 0, 0
+        if self._is_elsewhere(element, body):
+            return 0, 0
+        turns, (fixed, each) = self.turns(loop.operation), self._size(element)
+        return turns * fixed, turns * each
 
     def _is_elsewhere(self, element, body):
         """Whether what a turn keeps is a variable, an element of a list, or what the turn before has kept."""
