@@ -33,9 +33,10 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     low, high = document["interval_bytes"]
     fits = document["fits"]
     said = "it fits" if fits else "it may not fit" if document["known"] else "whether it fits is not known"
+    held = f" in {document['coverage']:.0%} of trainings" if document["coverage"] else ", not calibrated"
     headline = (
         f"batch {document['batch_size'] or '?'} needs about {size(document['predicted_peak_bytes'])}"
-        f" ({size(low)} to {size(high)}, not calibrated); there are {size(document['limit_bytes'])}"
+        f" ({size(low)} to {size(high)}{held}); there are {size(document['limit_bytes'])}"
         f" ({document['limit_source']}): {said}"
     )
     lines = [style(one_line(headline), "green" if fits else "red")]

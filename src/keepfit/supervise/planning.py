@@ -81,6 +81,14 @@ class Plan:
             return None
         return self.point.high <= self.room
 
+    @property
+    def coverage(self) -> float | None:
+        """The share of trainings that stay inside the interval; None: nobody has measured it for such a forecast."""
+        own_loop = bool(self.facts.told.get("loop"))
+        if self.device is not None or self.reached or own_loop or self.point.where == "validation":
+            return None
+        return forecast.COVERAGE
+
     def would_fit(self, option: priced.Option) -> bool:
         """With an option, by the same share of doubt; another machine is chosen so that it does."""
         doubt = self.point.high / max(1, self.point.peak)
@@ -257,7 +265,7 @@ def document(made: Plan) -> dict[str, Any]:
         "batch_size": facts.rows,
         "predicted_peak_bytes": point.peak,
         "interval_bytes": [point.low, point.high],
-        "coverage": None,  # until it was measured
+        "coverage": made.coverage,
         "how": point.how,
         "static_peak_bytes": point.peak if made.device else forecast.static(facts, facts.rows).peak,
         "fits": bool(made.fits),

@@ -1,0 +1,82 @@
+"""What `keepfit plan` prints, whole; text from outside cannot hijack a terminal."""
+
+from __future__ import annotations
+
+from keepfit.facts import MemoryLimit
+from keepfit.plan import forecast, largest
+from keepfit.plan.micro_batch import Trial
+from keepfit.report import plan_text
+from keepfit.supervise import planning
+
+MIB = 1 << 20
+FACTS = forecast.Facts.of(
+    {
+        "rows": 256, "in_use": 420 * MIB, "files": 250 * MIB, "epochs": 3, "preloaded": 100 * MIB,
+        "model": {"weights": 40 * MIB, "trainable": 40 * MIB, "optimizer": 80 * MIB},
+        "static": [(rows, 40 * MIB + rows * 3 * MIB) for rows in (1, 256, 512)],
+        "layers": [
+            {"name": "conv2d", "activation_bytes": 512 * MIB, "weight_bytes": MIB, "time_share": 0.7},
+            {"name": "dense", "activation_bytes": 128 * MIB, "weight_bytes": 39 * MIB, "time_share": 0.3},
+        ],
+        "pipeline": [{"stage": "shuffle", "elements": 2000, "bytes": 60 * MIB}],
+        "wrote": ["/data/run/\x1b[31mconfig.json"],
+    }
+)  # fmt: skip
+SCREEN = r"""
+batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 90% of trainings); there are 1.17 GiB (--memory): it may not fit
+measured in small; its graph alone says 1.74 GiB
+
+  framework and program                      390 MiB  █████████
+  weights                                     40 MiB  █
+  gradients                                   40 MiB  █
+  optimizer state                             80 MiB  ██
+  activations                                768 MiB  ██████████████████
+  workspace and what the allocator keeps     206 MiB  █████
+  input pipeline                              60 MiB  █
+  data held in memory                        100 MiB  ██
+
+LAYER   ACTIVATIONS  WEIGHTS  SHARE OF THE WORK
+conv2d  512 MiB      1 MiB    70%
+dense   128 MiB      39 MiB   30%
+
+OPTION                          NEEDS (ESTIMATE)  TIME (ESTIMATE)  SAME RESULTS  FITS
+streaming                       1.55 GiB          ?                yes           no
+malloc_arenas 1                 1.55 GiB          ?                yes           no
+micro_batch 128                 1.28 GiB          x 1.01           yes           yes
+machine 2GiB                    1.64 GiB          x 1.00           yes           yes
+smaller_model 0.5               1.15 GiB          x 0.40           no            yes
+freeze 0.5                      1.59 GiB          x 0.80           no            no
+mixed_precision mixed_bfloat16  1.27 GiB          ?                no            yes
+lora 8                          1.53 GiB          x 1.00           no            no
+optimizer SGD                   1.57 GiB          x 1.00           no            no
+optimizer Lion                  1.61 GiB          x 1.00           no            no
+optimizer Adafactor             1.57 GiB          x 1.10           no            no
+  streaming: read it from files while it trains: tf.data.TFRecordDataset, image_dataset_from_directory, np.memmap
+  malloc_arenas: export MALLOC_ARENA_MAX=1: what an epoch's shuffle has freed is used again for the next one's
+  micro_batch: keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget
+  machine: batch 256 fits on 2 GiB, by the upper end of the forecast
+  smaller_model: the same architecture at half the width, by itself or as a student of the large one
+  freeze: layer.trainable = False for the first half of the weights
+  mixed_precision: keras.mixed_precision.set_global_policy("mixed_bfloat16"); float16 is slow on a CPU
+  lora: layer.enable_lora(rank=8)
+  optimizer: keras.optimizers.SGD(…)
+  optimizer: keras.optimizers.Lion(…)
+  optimizer: keras.optimizers.Adafactor(…)
+
+BATCH TRIED  PEAK      ROWS A SECOND
+8            500 MiB   160
+128          920 MiB   320
+200          1.12 GiB  250
+the largest is not the fastest: of those tried, 128 rows at a time are
+
+written by the script before its training call: /data/run/\x1b[31mconfig.json
+not counted: what callbacks and the script's own code take while it trains"""
+
+
+def test_a_plan_that_does_not_fit():
+    tried = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
+    made = planning.Plan(
+        MemoryLimit(1200 * MIB, "--memory"), FACTS, tried, [Trial(200, 1150 * MIB, 0.8)],
+        wanted=largest.Wanted(1200 * MIB),
+    )  # fmt: skip
+    assert plan_text.render(planning.document(made), colours=False, width=100) == SCREEN.strip()
