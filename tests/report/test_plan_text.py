@@ -63,10 +63,10 @@ optimizer Adafactor             1.57 GiB          x 1.10           no           
   optimizer: keras.optimizers.Lion(…)
   optimizer: keras.optimizers.Adafactor(…)
 
-BATCH TRIED  PEAK      ROWS A SECOND
-8            500 MiB   160
-128          920 MiB   320
-200          1.12 GiB  250
+BATCH TRIED  PEAK (WITHOUT CODE)  ROWS A SECOND
+8            500 MiB              160
+128          920 MiB              320
+200          1.12 GiB             250
 the largest is not the fastest: of those tried, 128 rows at a time are
 
 written by the script before its training call: /data/run/\x1b[31mconfig.json
