@@ -116,6 +116,13 @@ def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple,
     assert largest.largest(known, verified, wanted) == max((trial.rows for trial in verified), default=0)
 
 
+def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
+    known, wanted = facts(rows=256), largest.Wanted(1 << 30, multiple=8)
+    trials = [Trial(8, 330 * MIB), Trial(64, 400 * MIB)]
+    assert largest.next_size(known, trials, [], wanted, overshot=[200]) == 128  # (64 + 200) / 2, of eights
+    assert largest.next_size(known, trials, [Trial(128, 600 * MIB)], wanted, overshot=[200]) == 0
+
+
 def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     known = facts()
     trials = tried(known, 300 * MIB, 4 * MIB)

@@ -31,11 +31,18 @@ class Wanted:
         return rows - rows % self.multiple
 
 
-def next_size(facts: Facts, trials: Sequence[Trial], verified: Sequence[Trial], wanted: Wanted) -> int:
-    """The rows to verify next; 0: nothing more is to be gained, or the trials are used up."""
+def next_size(
+    facts: Facts, trials: Sequence[Trial], verified: Sequence[Trial], wanted: Wanted, overshot: Sequence[int] = ()
+) -> int:
+    """The rows to verify next; 0: nothing more is to be gained, or the trials are used up.
+
+    `overshot` are sizes that came to the limit: then it is half-way between that and what did not.
+    """
     known = line(facts, [*trials, *verified][-2:])
-    if known is None or len(verified) >= TRIALS:
+    if known is None or len(verified) + len(overshot) >= TRIALS:
         return 0
+    if overshot:
+        return wanted.rounded((max(trial.rows for trial in (*trials, *verified)) + min(overshot)) // 2)
     share = CLOSE if verified else CAREFUL
     if verified:  # so close to the limit a row is reckoned with all that a row has taken so far, the fixed part in it
         last = verified[-1]

@@ -215,17 +215,21 @@ def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each size in a process of its own."""
-    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted):
+    overshot: list[int] = []
+    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted, overshot):
 
         def one(heard: Rehearsal, rows: int = rows) -> int:
             return 0 if heard.tried else rows
 
         heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, one)
         done = _trials(heard)
-        if heard.died_trying or not done:
-            made.overshot += int(heard.died_trying)
+        if heard.died_trying:
+            overshot.append(rows)
+        elif done:
+            made.verified.append(done[0])
+        else:
             break
-        made.verified.append(done[0])
+    made.overshot = len(overshot)
 
 
 def _trials(heard: Rehearsal) -> list[Trial]:
