@@ -23,7 +23,7 @@ FACTS = forecast.Facts.of(
     }
 )  # fmt: skip
 SCREEN = r"""
-batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 90% of trainings); there are 1.17 GiB (--memory): it may not fit
+batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 87% of trainings); there are 1.17 GiB (--memory): it may not fit
 measured in small; its graph alone says 1.74 GiB
 
   framework and program                      390 MiB  █████████

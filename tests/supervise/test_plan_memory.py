@@ -56,3 +56,12 @@ def test_a_single_arena_is_taken_where_that_helps_and_is_needed():
     assert planning._arenas(tight, {"MALLOC_ARENA_MAX": "4"}) == {}  # somebody has chosen
     assert planning._arenas(made(shuffled), {}) == {}  # it fits anyway
     assert planning._arenas(replace(tight, facts=FACTS), {}) == {}  # nothing is shuffled
+
+
+def test_a_coverage_is_told_only_of_forecasts_such_as_were_measured():
+    assert made().coverage == forecast.COVERAGE["measured"]
+    assert replace(made(), trials=[]).coverage == forecast.COVERAGE["static"]
+    eager, loop = replace(FACTS, static=()), replace(FACTS, told={**FACTS.told, "loop": True})
+    validating = replace(FACTS, validation=4 << 30)
+    assert [made(facts).coverage for facts in (eager, loop, validating)] == [None, None, None]
+    assert made(reached=True).coverage is None

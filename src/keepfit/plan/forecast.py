@@ -14,9 +14,9 @@ from typing import Any
 
 from .micro_batch import Line, Trial
 
-# Shares of a forecast on either side, chosen by the tuning models of `bench forecast`, and how many trainings they are
-# to hold: of the 24 reported models they held 21 (measured) and 24 (static).
-COVERAGE = 0.9
+# Shares of a forecast on either side, chosen by the tuning models of `bench forecast`, and the share of trainings that
+# they hold: 21 of the 24 reported models (measured), and all of them (static), of which no more is claimed than this.
+COVERAGE = {"measured": 0.87, "static": 0.9}
 MEASURED_LOW, MEASURED_HIGH = 0.08, 0.11
 STATIC_LOW, STATIC_HIGH = 0.25, 0.35
 DEVICE_LOW, DEVICE_HIGH = 0.25, 0.75  # of one that is not here: its libraries choose other workspaces

@@ -84,10 +84,8 @@ class Plan:
     @property
     def coverage(self) -> float | None:
         """The share of trainings that stay inside the interval; None: nobody has measured it for such a forecast."""
-        own_loop = bool(self.facts.told.get("loop"))
-        if self.device is not None or self.reached or own_loop or self.point.where == "validation":
-            return None
-        return forecast.COVERAGE
+        seldom = self.device is not None or self.reached or self.facts.told.get("loop") or not self.facts.static
+        return None if seldom or self.point.where == "validation" else forecast.COVERAGE[self.point.how]
 
     def would_fit(self, option: priced.Option) -> bool:
         """With an option, by the same share of doubt; another machine is chosen so that it does."""
