@@ -249,8 +249,9 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
                 layer.enable_lora(8)
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     draw = np.random.default_rng(0)
-    held = int(os.environ.get("BENCH_HELD", "0"))  # rows, whatever the batch, where `bench largest` asks for that
-    rows = held or 2 * batch
+    held = int(os.environ.get("BENCH_HELD", "0"))  # bytes, whatever the batch, where `bench largest` asks for that
+    each = sum(int(np.prod(shape)) * (8 if kind == "words" else 4) for shape, kind in inputs)
+    rows = min(24 * usual, max(6 * usual, held // each)) if held else 2 * batch
     drawn = tuple(
         draw.integers(0, 2000, (rows, *shape)) if kind == "words" else draw.random((rows, *shape), dtype="float32")
         for shape, kind in inputs
@@ -261,7 +262,8 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
         data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(rows).batch(batch).prefetch(2)
         model.fit(data.repeat(), epochs=1, steps_per_epoch=steps, verbose=0)
     else:
-        model.fit(x, y, batch_size=batch, epochs=steps // 2, steps_per_epoch=2 if held else None, verbose=0)
+        epochs, only = (1, steps) if held else (steps // 2, None)
+        model.fit(x, y, batch_size=batch, epochs=epochs, steps_per_epoch=only, verbose=0)
     with open("/proc/self/status") as file:
         fields = dict(line.split(":", 1) for line in file)
     print("peak", 1024 * int(fields["VmHWM"].split()[0]), "after_import", after_import, flush=True)

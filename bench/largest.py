@@ -19,10 +19,11 @@ from .forecast_models import REPORTED, TUNING
 from .rows import Rows
 
 MODELS = os.environ.get(
-    "BENCH_MODELS", "plain_conv,encoder,lstm,mlp,unet,MobileNetV2,ResNet50,gru,autoencoder,conv1d"
+    "BENCH_MODELS", "plain_conv,encoder,lstm,two_tower,unet,MobileNetV2,gru,autoencoder,conv1d,wavenet"
 ).split(",")
-BUDGETS = [int(word) for word in os.environ.get("BENCH_BUDGETS", "1024,1536,2560").split(",")]  # MiB
+BUDGETS = [int(word) for word in os.environ.get("BENCH_BUDGETS", "1024,1536,2048").split(",")]  # MiB
 EXACT = 0.02
+HELD = 128 << 20  # bytes of data, the same whatever the batch, with some batches of the largest size in it
 HEADER = ("model", "budget MiB", "true largest", "found", "share", "trials", "OOM", "x 0.9: share", "trials", "OOM",
           "doubling: share", "trials", "OOM")  # fmt: skip
 
@@ -48,7 +49,7 @@ def main() -> None:
 
 def _one(name: str, budget: int) -> list[object]:
     usual = {**TUNING, **REPORTED}[name][1]
-    told, complaint = planned(_command(name, usual), "--memory", f"{budget}MiB", environment=_held(name))
+    told, complaint = planned(_command(name, usual), "--memory", f"{budget}MiB", environment={"BENCH_HELD": str(HELD)})
     found = int(told["largest_batch"] or 0) if told else 0
     true = _truth(name, budget << 20, found or usual)
     if told is None:
@@ -64,13 +65,8 @@ def _command(name: str, batch: int) -> list[str]:
     return [sys.executable, "-m", "bench.forecast_models", name, str(batch), "adam", "arrays"]
 
 
-def _held(name: str) -> dict[str, str]:
-    """The same data whatever the batch, and enough for the largest."""
-    return {"BENCH_HELD": str(4 * {**TUNING, **REPORTED}[name][1])}
-
-
 def _fits(name: str, batch: int, budget: int) -> bool:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **_held(name)}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "BENCH_HELD": str(HELD)}
     with stage.memory_cgroup(budget) as directory:
         command = [*stage.entering(directory), *_command(name, batch)]
         return subprocess.run(command, capture_output=True, env=environment, check=False).returncode == 0
@@ -79,18 +75,18 @@ def _fits(name: str, batch: int, budget: int) -> bool:
 def _truth(name: str, budget: int, near: int) -> int:
     """The largest batch that runs in a cgroup of that size, to 2 %; 0 where not even the first does.
 
-    Looked for around `near`, first by steps of 6 % and then by halving: whether a size fits does not depend on it.
+    Looked for around `near`, first by steps of 4 % and then by halving: whether a size fits does not depend on it.
     """
     low, high = 0, near
     if _fits(name, near, budget):
         while True:
-            low, high = high, max(high + 1, int(1.06 * high))
+            low, high = high, max(high + 1, int(1.04 * high))
             if not _fits(name, high, budget):
                 break
     else:
-        low = int(0.94 * high)
+        low = int(0.96 * high)
         while low and not _fits(name, low, budget):
-            low, high = int(0.94 * low), low
+            low, high = int(0.96 * low), low
     while high - low > max(1, EXACT * high):
         middle = (low + high) // 2
         low, high = (middle, high) if _fits(name, middle, budget) else (low, middle)

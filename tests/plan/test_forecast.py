@@ -96,22 +96,27 @@ def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
     assert {option.name for option in options.priced(known, trials, 1 << 40)} == {"streaming"}
 
 
-@given(st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.92, 1.1))
-def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple, bent):
-    """Where the line of the small ones is wrong by a tenth, the first verification is still inside the limit."""
+@given(st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.8, 1.2), st.integers(-60, 40))
+def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple, bent, apart):
+    """However wrong the graph is, and a fresh process other than the one that climbs: the limit is never passed."""
     known = facts(rows, 300 * MIB, row * MIB)
-    trials = tried(known, 300 * MIB, row * MIB)
-    limit = 300 * MIB + 200 * row * MIB + 400 * MIB
+    trials = tried(known, 300 * MIB, int(row * bent * MIB))
+    limit = max(trials[-1].peak + 100 * MIB, 300 * MIB + 200 * row * MIB + 400 * MIB)
     wanted = largest.Wanted(limit, multiple)
 
     def truth(size):
         return int(300 * MIB + size * row * MIB * bent)
 
+    for _ in range(largest.CLIMBS):
+        if size := largest.next_climb(known, trials, wanted):
+            assert size % multiple == 0 and size > trials[-1].rows
+            trials.append(Trial(size, truth(size)))
+            assert truth(size) <= limit
     verified = []
     while size := largest.next_size(known, trials, verified, wanted):
         assert size % multiple == 0
-        verified.append(Trial(size, truth(size)))
-        assert truth(size) <= limit
+        verified.append(Trial(size, truth(size) + apart * MIB))
+        assert verified[-1].peak <= limit
     assert len(verified) <= largest.TRIALS
     assert largest.largest(known, verified, wanted) == max((trial.rows for trial in verified), default=0)
 

@@ -71,9 +71,9 @@ def test_a_device_that_is_not_here(tmp_path):
 def test_the_largest_batch_was_tried_and_fits(tmp_path):
     told = plan(tmp_path, "fit", "--memory", "1200MiB", "--multiple-of", "8", "--reserve", "100MiB")
     assert told["verified"] and told["largest_batch"] % 8 == 0 and not told["overshot"]
-    assert 1 <= told["trials"] <= 2 and told["small_trials"] == 2
+    assert 1 <= told["trials"] <= 2 and 2 <= told["small_trials"] <= 5
     best = max(trial["peak_bytes"] for trial in told["tried"])
-    assert 0.8 * (1100 << 20) < best <= 1100 << 20
+    assert 0.88 * (1100 << 20) < best <= 1100 << 20
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """The largest batch that fits: which sizes are worth trying, and what a trial of them says.
 
-Every trial is a real one, in a process of its own inside the limit. The first stays a little below what the line
-promises, so that it does not fail; it makes the line exact enough for the second to come close to the limit.
+Every trial is a real one, inside the limit. The process that has tried the forecast's small batches climbs on from
+there, each time by less than what the line promises; what it learns brings two trials, each in a fresh process as the
+training itself will be, close to the limit without going beyond it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from dataclasses import dataclass
 from .forecast import Facts, line
 from .micro_batch import Line, Trial
 
-CAREFUL = 0.88  # of the limit: what the first trial may need by the line of two small batches
-CLOSE = 0.965  # of the limit: what the second may, by a line that was corrected
+CLIMBED = 0.9  # of the limit: as far as the climb goes
+CLIMBS, STRIDE = 3, 1.1  # at most so many sizes, each so many times the one before it
 TRIALS = 2
+DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
+# A further row may take so many times what the rows so far have taken: in the climb, from there to a fresh process, and
+# from one of those to the next. The same batch may also peak higher there: of the limit so much is left free.
+STEEPER = (1.25, 1.1, 1.0)
+FREE = ((64 << 20, 0.05), (24 << 20, 0.015))  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 
@@ -38,19 +44,39 @@ def next_size(
 
     `overshot` are sizes that came to the limit: then it is half-way between that and what did not.
     """
-    known = line(facts, [*trials, *verified][-2:])
-    if known is None or len(verified) + len(overshot) >= TRIALS:
+    tried = [*trials, *verified]
+    if not tried or len(verified) + len(overshot) >= TRIALS:
         return 0
     if overshot:
-        return wanted.rounded((max(trial.rows for trial in (*trials, *verified)) + min(overshot)) // 2)
-    share = CLOSE if verified else CAREFUL
-    if verified:  # so close to the limit a row is reckoned with all that a row has taken so far, the fixed part in it
-        last = verified[-1]
-        slope = max(known.slope, (last.peak - facts.in_use) / last.rows)
-        known = Line(last.peak - slope * last.rows, slope)
-    rows = wanted.rounded(fitting(facts, known, int(wanted.limit * share)))
+        return wanted.rounded((max(trial.rows for trial in tried) + min(overshot)) // 2)
+    turn = len(verified)
+    least, share = FREE[turn]
+    free = max(least, int(share * wanted.limit))
+    rows = wanted.rounded(_reaching(facts, tried, wanted.limit - free, STEEPER[1 + turn]))
     best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
+
+
+def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
+    """The rows that the process of the forecast tries next, behind its small ones; 0: it is near enough.
+
+    Where the search has an end of its own (--max) there is nothing to climb for beyond it.
+    """
+    if not trials:
+        return 0
+    rows = wanted.rounded(_reaching(facts, trials, int(CLIMBED * wanted.limit), STEEPER[0]))
+    return rows if rows >= STRIDE * max(trial.rows for trial in trials) else 0
+
+
+def _reaching(facts: Facts, tried: Sequence[Trial], bytes_at_most: int, steeper: float) -> int:
+    """The most rows that stay below, by what the rows up to the last that was tried have taken."""
+    first, last = min(tried, key=lambda trial: trial.rows), tried[-1]
+    slope = (last.peak - first.peak) / (last.rows - first.rows) if last.rows > first.rows else 0.0
+    if last.peak - first.peak < DROWNED:  # in chance: so that the graph counts too
+        known = line(facts, tried)
+        slope = max(slope, known.slope if known is not None else 0.0)
+    slope = max(1.0, steeper * slope)
+    return fitting(facts, Line(last.peak - slope * last.rows, slope), bytes_at_most)
 
 
 def fitting(facts: Facts, known: Line, bytes_at_most: int) -> int:

@@ -48,7 +48,7 @@ class Plan:
     facts: forecast.Facts
     trials: list[Trial]
     verified: list[Trial] = field(default_factory=list)
-    overshot: int = 0  # trials of the largest batch that came to the limit
+    overshot: list[int] = field(default_factory=list)  # sizes that came to the limit
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
     wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
@@ -114,12 +114,22 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
 
     def small(heard: Rehearsal) -> int:
         facts = forecast.Facts.of(heard.facts or {})
-        return 0 if wanted.device or memory.of(facts) else forecast.next_trial(facts, room, _trials(heard))
+        if wanted.device or facts.cut or memory.of(facts):
+            return 0
+        tried = _trials(heard)
+        if len(tried) == len(smalls) and (rows := forecast.next_trial(facts, room, tried)):
+            smalls.append(rows)
+            return rows
+        climbs = wanted.search and not heard.unfenced and len(tried) - len(smalls) < largest.CLIMBS
+        return largest.next_climb(facts, tried, search) if climbs else 0
 
+    smalls: list[int] = []
+    search = largest.Wanted(room, wanted.multiple, wanted.most)
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
-    made = Plan(limit, facts, _trials(heard), reached=heard.died_trying, unfenced=heard.unfenced,
-                wanted=largest.Wanted(room, wanted.multiple, wanted.most))  # fmt: skip
+    made = Plan(limit, facts, _trials(heard), unfenced=heard.unfenced, wanted=search,
+                reached=heard.died_trying and heard.trying <= facts.rows,
+                overshot=[heard.trying] if heard.died_trying else [])  # fmt: skip
     if wanted.device is not None:
         if not facts.static:
             raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
@@ -128,7 +138,7 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     if known := memory.of(facts):
         made.trials, made.verified = ([Trial(*one) for one in known[name]] for name in ("trials", "verified"))
         made.remembered = True
-    elif wanted.search and not made.reached and not made.unfenced:
+    elif wanted.search and made.trials and not made.unfenced:
         _search(made, wanted, environment)
     memory.keep(made)
     return made
@@ -213,21 +223,19 @@ def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each size in a process of its own."""
-    overshot: list[int] = []
-    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted, overshot):
+    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted, made.overshot):
 
         def one(heard: Rehearsal, rows: int = rows) -> int:
             return 0 if heard.tried else rows
 
-        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, one)
+        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, one, rows)
         done = _trials(heard)
         if heard.died_trying:
-            overshot.append(rows)
+            made.overshot.append(rows)
         elif done:
             made.verified.append(done[0])
         else:
             break
-    made.overshot = len(overshot)
 
 
 def _trials(heard: Rehearsal) -> list[Trial]:
@@ -274,9 +282,9 @@ def document(made: Plan) -> dict[str, Any]:
         "known": made.fits is not None,
         "largest_batch": made.largest or None,
         "verified": bool(made.largest) and not made.device,
-        "trials": len(made.verified) + made.overshot,  # of the largest batch
+        "trials": len(made.verified) + len(made.overshot),  # of the largest batch
         "small_trials": len(made.trials),
-        "overshot": made.overshot,
+        "overshot": len(made.overshot),
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in made.tried],
         "peak_in": point.where,

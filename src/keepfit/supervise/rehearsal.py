@@ -32,6 +32,7 @@ class Rehearsal:
 
     facts: dict[str, Any] | None = None  # at the first training call
     tried: list[dict[str, Any]] = field(default_factory=list)
+    trying: int = 0  # rows of the last batch that it was asked to try
     failed: str = ""  # what went wrong in the agent
     status: int | None = None  # how the script ended by itself
     reached: bool = False  # the fence
@@ -51,8 +52,12 @@ def rehearse(
     limit: int,
     seconds: float,
     next_rows: Callable[[Rehearsal], int],
+    rows: int = 0,
 ) -> Rehearsal:
-    """Run it; `next_rows` says which batch to try next, 0 when enough is known. Output goes to stderr."""
+    """Run it; `next_rows` says which batch to try next, 0 when enough is known. Output goes to stderr.
+
+    With `rows` it is run as if the script had asked for batches of that size, and nothing else is looked at.
+    """
     path = launch.resolve(argv[0], environment)
     posture.become_subreaper()
     with tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder, contextlib.closing(Pulse()) as pulse:
@@ -61,15 +66,15 @@ def rehearse(
         # If we are killed, nothing stays frozen behind us.
         keeper = fence.post_keeper(made) if made is not None and made.freezes else None
         told = launch.trainee_environment(environment, folder, pulse.address)
-        told["KEEPFIT_PLAN"] = "1"
+        told |= {"KEEPFIT_PLAN": "1", "KEEPFIT_PLAN_ROWS": str(rows)}
         prepare = made.join if made is not None else lambda: None
         try:
             with open(os.devnull) as nothing:  # what would be typed is not asked for: a prompt finds the end
                 typed = nothing.fileno() if os.isatty(0) else 0
                 pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare)
-            listening = _Listening(pid, pulse, made, Path(folder), next_rows, keeper)
-            heard = listening.until(time.monotonic() + seconds)
-            heard.unfenced = "" if made is not None else str(why_not)
+            heard = Rehearsal(unfenced="" if made is not None else str(why_not))
+            listening = _Listening(heard, pid, pulse, made, Path(folder), next_rows, keeper)
+            listening.until(time.monotonic() + seconds)
             return heard
         finally:
             if keeper is not None:
@@ -83,15 +88,15 @@ def rehearse(
 
 class _Listening:
     def __init__(
-        self, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path, next_rows: Callable[[Rehearsal], int],
-        keeper: int | None,
+        self, heard: Rehearsal, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path,
+        next_rows: Callable[[Rehearsal], int], keeper: int | None,
     ) -> None:  # fmt: skip
         self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_rows
         self._journal = str(folder / "journal.jsonl")
-        self._heard = Rehearsal()
+        self._heard = heard
         self._tree = ProcessTree(pid, ignore=(keeper,) if keeper else (), adopter=os.getpid())
 
-    def until(self, deadline: float) -> Rehearsal:
+    def until(self, deadline: float) -> None:
         heard = self._heard
         try:
             while not self._enough():
@@ -103,7 +108,6 @@ class _Listening:
         finally:
             self._end()
         heard.events, _ = journal.read(self._journal)
-        return heard
 
     def _enough(self) -> bool:
         heard = self._heard
@@ -134,6 +138,7 @@ class _Listening:
             heard.facts = {**heard.facts, "cut": letter["untried"]}
         rows = self._next(heard) if heard.facts is not None and not heard.failed else 0
         if rows:
+            heard.trying = rows
             self._pulse.answer(rows=rows)
         return not rows
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from ..heart import LOOK_EVERY  # reading the loss of every tiny step would cost more than the step's own store
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import guard, keeper, planning, replay, watch
+from . import guard, keeper, planning, replay, verifying, watch
 
 
 def install(keras, heart):
@@ -28,7 +28,8 @@ def install(keras, heart):
     on_tensorflow = backend == "tensorflow"
     kept = _keeper(source, heart, missing) if on_tensorflow else None
     if on_tensorflow and planning.is_wanted():
-        heart.planner = planning.Planner(source, heart)
+        kind = verifying.Verifier if verifying.wanted() else planning.Planner
+        heart.planner = kind(source, heart)
     around_fit = next((each.fitting for each in (heart.planner, kept) if each is not None), None)
     around_batch = _train_on_batch(heart)
     if not on_tensorflow and planning.is_wanted():

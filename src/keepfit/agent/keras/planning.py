@@ -11,7 +11,7 @@ import time
 from importlib import import_module
 
 from .. import written
-from ..peak import Peak, anonymous, files, most
+from ..peak import Peak, anonymous, files, give_back, most
 from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
 from .decision import bytes_of, fingerprint, sizes_of, versions
@@ -20,6 +20,7 @@ from .held import HeldBatches
 from .pipeline import validation_batches
 
 STEPS = 3  # of a trial: the first one is not like the others
+FORECAST = 2  # trials that a forecast is made of; those behind them look for the largest batch
 BETWEEN = "(between layers)"
 LAYERS = 200  # that are told one by one
 SECONDS = 10.0  # to look for the largest batch of data whose shapes differ
@@ -124,7 +125,7 @@ class Planner:
     def _plan(self, model, function, held):
         before, prepared = anonymous(), most()
         held.listed()  # its buffers are filled before the first batch comes; data that fails says so itself
-        shapes = _worst(held)
+        shapes = worst(held)
         began = time.monotonic()
         graphs = {}
         graph = None
@@ -150,17 +151,36 @@ class Planner:
         why_not = parts.why_not_cut(held.first())
         facts["cut"] = why_not
         self._heart.journal.write("plan", **facts)
-        tried = {}
-        while (answer := self._heart.counsel.ask("planned", **tried)) is not None and answer.get("rows"):
+        self._try_all(function, held)
+
+    def _try_all(self, function, held):
+        """Every size that is asked for."""
+        tried, began = {}, anonymous()
+        for trial in itertools.count():
+            answer = self._heart.counsel.ask("planned", **tried)
+            if answer is None or not answer.get("rows"):
+                return
+            gone = 0
+            if trial >= FORECAST:
+                # What smaller ones have left in malloc's hands is in no training; what tracing has left there is.
+                give_back()
+                gone = max(0, began - anonymous())
             tried = self._tried(function, held, int(answer["rows"]))
+            if "peak" in tried:
+                tried["peak"] += gone
 
     def _tried(self, function, held, rows):
         """A trial; {untried}: why it failed, as a model of a fixed number of rows does."""
         try:
-            return _trial(function, held, rows)
+            batches, steps = self._sized(held, rows)
+            return {"rows": rows, **_trial(function, batches, steps)}
         except Exception as error:
             self._heart.failed("planning.trial", error)
             return {"untried": f"a batch of {rows} rows failed ({type(error).__name__})"}
+
+    def _sized(self, held, rows):
+        """(batches of so many rows, the steps to run on them)"""
+        return held.sized(rows, STEPS), STEPS
 
     def _epochs(self):
         """How many times the `fit` that is going on begins its data anew."""
@@ -226,19 +246,18 @@ def wait_to_be_ended():
     os._exit(1)
 
 
-def _trial(function, held, rows):
-    """A few steps of so many rows; the last ones tell how long one takes."""
-    batches = held.sized(rows, STEPS)
+def _trial(function, batches, steps):
+    """A few steps; the last ones tell how long one takes."""
     peak, took = Peak(), []
-    for _ in range(STEPS):
+    for _ in range(steps):
         began = time.monotonic()
         result = function(batches)
         tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
         took.append(time.monotonic() - began)
-    return {"rows": rows, "peak": peak.read(), "seconds": min(took[1:])}
+    return {"peak": peak.read(), "seconds": min(took[1:])}
 
 
-def _worst(held):
+def worst(held):
     """Where shapes differ from batch to batch: the largest one takes the first one's place.
 
     {batches, largest, mean, padding}: how many were looked at, bytes, and the share of zeros in sequences of whole

@@ -1,0 +1,55 @@
+"""A batch of another size, tried as if the script had asked for it: in a process of its own, which does nothing else.
+
+Arrays are cut by Keras itself, so that what is on its way to the step is of that size too. Any other source makes
+its batches as it likes: there the rows of one of them are repeated or left out.
+"""
+
+import inspect
+import os
+from importlib import import_module
+
+from ..tensorflow import parts
+from .planning import STEPS, Planner, worst
+
+
+def wanted():
+    """The rows to try; 0: it is not what this process is for."""
+    return int(os.environ.get("KEEPFIT_PLAN_ROWS") or 0)
+
+
+class Verifier(Planner):
+    """Stands where the planner would, and only tries."""
+
+    def fitting(self, original):
+        """Around `fit`: another batch size, where it goes by that."""
+        signature = inspect.signature(original)
+
+        def fit(model, *args, **kwargs):
+            try:
+                bound = signature.bind(model, *args, **kwargs)
+            except TypeError:  # the user's mistake: Keras says so
+                return original(model, *args, **kwargs)
+            if self._goes_by_size(bound.arguments):
+                bound.arguments["batch_size"] = wanted()
+            return original(*bound.args, **bound.kwargs)
+
+        return fit
+
+    def _goes_by_size(self, given):
+        arrays = import_module(self._source + "trainers.data_adapters.array_data_adapter")
+        data = [given.get(name) for name in ("x", "y", "sample_weight")]
+        return data[0] is not None and arrays.can_convert_arrays(data)
+
+    def _plan(self, model, function, held):
+        self._heart.journal.write("plan", rows=wanted())
+        self._try_all(function, held)
+
+    def _sized(self, held, rows):
+        adapter = getattr(self._heart.train_source, "data_adapter", None)
+        arrays = getattr(adapter, "_inputs", None)
+        if arrays is not None and adapter.batch_size == rows:
+            steps = len(parts.leaves(arrays)[0]) // (rows * held.count)
+            if steps > 1:  # the first one is not like the others
+                return held.handed_on(), min(STEPS, steps)
+        worst(held)
+        return super()._sized(held, rows)
