@@ -107,11 +107,11 @@ def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple,
     def truth(size):
         return int(300 * MIB + size * row * MIB * bent)
 
-    for _ in range(largest.CLIMBS):
-        if size := largest.next_climb(known, trials, wanted):
-            assert size % multiple == 0 and size > trials[-1].rows
-            trials.append(Trial(size, truth(size)))
-            assert truth(size) <= limit
+    while size := largest.next_climb(known, trials, wanted):
+        assert size % multiple == 0 and size > trials[-1].rows
+        trials.append(Trial(size, truth(size)))
+        assert truth(size) <= limit
+    assert len(trials) <= largest.TRIED
     verified = []
     while size := largest.next_size(known, trials, verified, wanted):
         assert size % multiple == 0
@@ -119,6 +119,24 @@ def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple,
         assert verified[-1].peak <= limit
     assert len(verified) <= largest.TRIALS
     assert largest.largest(known, verified, wanted) == max((trial.rows for trial in verified), default=0)
+
+
+@pytest.mark.parametrize("row", [1, 4, 12])
+def test_where_rows_take_what_they_should_nearly_all_of_the_room_is_used(row):
+    known, wanted = facts(256, 300 * MIB, row * MIB), largest.Wanted(2 << 30)
+    trials, verified = [Trial(8, (300 + 8 * row) * MIB), Trial(64, (300 + 64 * row) * MIB)], []
+    while size := largest.next_climb(known, trials, wanted):
+        trials.append(Trial(size, (300 + size * row) * MIB))
+    while size := largest.next_size(known, trials, verified, wanted):
+        verified.append(Trial(size, (300 + size * row) * MIB))
+    assert 0.97 * (2048 - 300) / row <= largest.largest(known, verified, wanted) <= (2048 - 300) / row
+
+
+def test_nothing_is_climbed_that_takes_long():
+    known, wanted = facts(256), largest.Wanted(64 << 30)
+    trials = [Trial(8, 332 * MIB, 0.25), Trial(64, 556 * MIB, 2.0)]
+    assert largest.next_climb(known, trials, wanted) == 128  # four seconds
+    assert largest.next_climb(known, [*trials, Trial(128, 812 * MIB, 4.0)], wanted) == 0
 
 
 def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():

@@ -14,7 +14,8 @@ from .forecast import Facts, line
 from .micro_batch import Line, Trial
 
 CLIMBED = 0.9  # of the limit: as far as the climb goes
-CLIMBS, STRIDE = 3, 1.1  # at most so many sizes, each so many times the one before it
+STRIDE, TRIED = 1.1, 4  # each size so many times the one before it, and so many in one process, small ones included
+PATIENCE = 4.0  # seconds that a step of the climb may take: the limit may be far, and two trials are to come
 TRIALS = 2
 DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
 # A further row may take so many times what the rows so far have taken: in the climb, from there to a fresh process, and
@@ -62,10 +63,12 @@ def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
 
     Where the search has an end of its own (--max) there is nothing to climb for beyond it.
     """
-    if not trials:
+    if not trials or len(trials) >= TRIED:
         return 0
-    rows = wanted.rounded(_reaching(facts, trials, int(CLIMBED * wanted.limit), STEEPER[0]))
-    return rows if rows >= STRIDE * max(trial.rows for trial in trials) else 0
+    last = trials[-1]
+    rows = _reaching(facts, trials, int(CLIMBED * wanted.limit), STEEPER[0])
+    rows = wanted.rounded(min(rows, int(PATIENCE * last.rows / max(last.seconds, 1e-9))))
+    return rows if rows >= STRIDE * last.rows else 0
 
 
 def _reaching(facts: Facts, tried: Sequence[Trial], bytes_at_most: int, steeper: float) -> int:

@@ -117,13 +117,9 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         if wanted.device or facts.cut or memory.of(facts):
             return 0
         tried = _trials(heard)
-        if len(tried) == len(smalls) and (rows := forecast.next_trial(facts, room, tried)):
-            smalls.append(rows)
-            return rows
-        climbs = wanted.search and not heard.unfenced and len(tried) - len(smalls) < largest.CLIMBS
-        return largest.next_climb(facts, tried, search) if climbs else 0
+        climbs = wanted.search and not heard.unfenced
+        return forecast.next_trial(facts, room, tried) or (largest.next_climb(facts, tried, search) if climbs else 0)
 
-    smalls: list[int] = []
     search = largest.Wanted(room, wanted.multiple, wanted.most)
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
