@@ -14,7 +14,7 @@ from typing import Any
 STEPS = 4
 
 
-def _applications(name: str, side: int, **options: Any) -> Any:
+def applications(name: str, side: int, **options: Any) -> Any:
     def make() -> Any:
         import keras
 
@@ -26,7 +26,7 @@ def _applications(name: str, side: int, **options: Any) -> Any:
     return make
 
 
-def _functional(build: Any, shape: tuple[int, ...], kind: str) -> Any:
+def functional(build: Any, shape: tuple[int, ...], kind: str) -> Any:
     return _of_several(build, (shape, kind))
 
 
@@ -70,10 +70,10 @@ def decoder(layers: Any, x: Any) -> Any:
     return encoder(layers, x, causal=True)
 
 
-def recurrent(layers: Any, x: Any, kind: str = "LSTM") -> Any:
-    x = layers.Embedding(2000, 128)(x)
-    x = getattr(layers, kind)(256, return_sequences=True)(x)
-    return layers.Dense(10)(getattr(layers, kind)(256)(x))
+def recurrent(layers: Any, x: Any, kind: str = "LSTM", width: int = 256) -> Any:
+    x = layers.Embedding(2000, width // 2)(x)
+    x = getattr(layers, kind)(width, return_sequences=True)(x)
+    return layers.Dense(10)(getattr(layers, kind)(width)(x))
 
 
 def gru(layers: Any, x: Any) -> Any:
@@ -189,41 +189,41 @@ def plain_conv(layers: Any, x: Any) -> Any:
 
 # name -> (how it is made, batch); the first ones were looked at while the forecast was written, the others were not.
 TUNING = {
-    "plain_conv": (_functional(plain_conv, (64, 64, 3), "image"), 192),
-    "encoder": (_functional(encoder, (64,), "words"), 192),
-    "lstm": (_functional(recurrent, (60,), "words"), 768),
-    "mlp": (_functional(mlp, (4096,), "table"), 4096),
-    "unet": (_functional(unet, (96, 96, 3), "image"), 32),
-    "MobileNetV2": (_applications("MobileNetV2", 96), 64),
-    "conv1d": (_functional(conv1d, (1024, 8), "table"), 192),
-    "two_tower": (_functional(two_tower, (64,), "words"), 1536),
-    "ResNet50": (_applications("ResNet50", 96), 48),
-    "DenseNet121": (_applications("DenseNet121", 96), 32),
+    "plain_conv": (functional(plain_conv, (64, 64, 3), "image"), 192),
+    "encoder": (functional(encoder, (64,), "words"), 192),
+    "lstm": (functional(recurrent, (60,), "words"), 768),
+    "mlp": (functional(mlp, (4096,), "table"), 4096),
+    "unet": (functional(unet, (96, 96, 3), "image"), 32),
+    "MobileNetV2": (applications("MobileNetV2", 96), 64),
+    "conv1d": (functional(conv1d, (1024, 8), "table"), 192),
+    "two_tower": (functional(two_tower, (64,), "words"), 1536),
+    "ResNet50": (applications("ResNet50", 96), 48),
+    "DenseNet121": (applications("DenseNet121", 96), 32),
 }
 REPORTED = {
-    "ResNet50V2": (_applications("ResNet50V2", 96), 48),
-    "EfficientNetB0": (_applications("EfficientNetB0", 96), 48),
-    "EfficientNetV2B0": (_applications("EfficientNetV2B0", 96), 48),
-    "Xception": (_applications("Xception", 96), 32),
-    "InceptionV3": (_applications("InceptionV3", 96), 64),
-    "VGG16": (_applications("VGG16", 64), 64),
-    "MobileNet": (_applications("MobileNet", 96), 96),
-    "MobileNetV3Small": (_applications("MobileNetV3Small", 128), 128),
-    "NASNetMobile": (_applications("NASNetMobile", 96), 32),
-    "ConvNeXtTiny": (_applications("ConvNeXtTiny", 64), 48),
-    "decoder": (_functional(decoder, (96,), "words"), 128),
-    "gru": (_functional(gru, (60,), "words"), 768),
-    "bidirectional": (_functional(bidirectional, (80,), "words"), 1024),
-    "deep_mlp": (_functional(deep_mlp, (1024,), "table"), 12288),
-    "autoencoder": (_functional(autoencoder, (96, 96, 3), "image"), 192),
-    "multi_branch": (_functional(multi_branch, (64, 64, 3), "image"), 128),
-    "norm_heavy": (_functional(norm_heavy, (64, 64, 3), "image"), 96),
-    "depthwise": (_functional(depthwise, (96, 96, 3), "image"), 96),
-    "conv3d": (_functional(conv3d, (24, 24, 24, 1), "table"), 160),
-    "embedding_heavy": (_functional(embedding_heavy, (32,), "words"), 2048),
-    "vision_transformer": (_functional(vision_transformer, (96, 96, 3), "image"), 96),
-    "wavenet": (_functional(wavenet, (1024, 4), "table"), 96),
-    "conv_lstm": (_functional(conv_lstm, (12, 32, 32, 4), "table"), 64),
+    "ResNet50V2": (applications("ResNet50V2", 96), 48),
+    "EfficientNetB0": (applications("EfficientNetB0", 96), 48),
+    "EfficientNetV2B0": (applications("EfficientNetV2B0", 96), 48),
+    "Xception": (applications("Xception", 96), 32),
+    "InceptionV3": (applications("InceptionV3", 96), 64),
+    "VGG16": (applications("VGG16", 64), 64),
+    "MobileNet": (applications("MobileNet", 96), 96),
+    "MobileNetV3Small": (applications("MobileNetV3Small", 128), 128),
+    "NASNetMobile": (applications("NASNetMobile", 96), 32),
+    "ConvNeXtTiny": (applications("ConvNeXtTiny", 64), 48),
+    "decoder": (functional(decoder, (96,), "words"), 128),
+    "gru": (functional(gru, (60,), "words"), 768),
+    "bidirectional": (functional(bidirectional, (80,), "words"), 1024),
+    "deep_mlp": (functional(deep_mlp, (1024,), "table"), 12288),
+    "autoencoder": (functional(autoencoder, (96, 96, 3), "image"), 192),
+    "multi_branch": (functional(multi_branch, (64, 64, 3), "image"), 128),
+    "norm_heavy": (functional(norm_heavy, (64, 64, 3), "image"), 96),
+    "depthwise": (functional(depthwise, (96, 96, 3), "image"), 96),
+    "conv3d": (functional(conv3d, (24, 24, 24, 1), "table"), 160),
+    "embedding_heavy": (functional(embedding_heavy, (32,), "words"), 2048),
+    "vision_transformer": (functional(vision_transformer, (96, 96, 3), "image"), 96),
+    "wavenet": (functional(wavenet, (1024, 4), "table"), 96),
+    "conv_lstm": (functional(conv_lstm, (12, 32, 32, 4), "table"), 64),
     "multi_input": (_of_several(multi_input, ((96,), "words"), ((512,), "table")), 3072),
 }
 
@@ -233,6 +233,8 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
     import numpy as np
     import tensorflow as tf
 
+    from . import variants
+
     after_import = _resident()
     make, usual = {**TUNING, **REPORTED}[name]
     batch = batch or usual
@@ -240,13 +242,13 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
     option = os.environ.get("BENCH_OPTION", "")  # what `bench options` tries
     if option == "mixed_precision":
         keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    model, inputs = make()
+    model, inputs = (variants.HALVED[name] if option == "smaller_model" else make)()
     if option == "freeze":
-        _freeze_half(model)
+        variants.freeze_half(model)
     if option == "lora":
-        for layer in model._flatten_layers():
-            if hasattr(layer, "enable_lora") and layer.built and min(layer.kernel.shape) > 8:
-                layer.enable_lora(8)
+        variants.lora(model)
+    if option == "recompute":
+        model = variants.recomputed(model)
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
     draw = np.random.default_rng(0)
     held = int(os.environ.get("BENCH_HELD", "0"))  # bytes, whatever the batch, where `bench largest` asks for that
@@ -271,18 +273,6 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
         began = time.monotonic()
         model.fit(x, y, batch_size=batch, epochs=2, verbose=0)
         print("seconds", (time.monotonic() - began) / 4, flush=True)
-
-
-def _freeze_half(model: Any) -> None:
-    """The first layers, up to half of the weights."""
-    import numpy as np
-
-    whole = seen = sum(int(np.prod(w.shape)) for w in model.trainable_weights)
-    for layer in model.layers:
-        size = sum(int(np.prod(w.shape)) for w in layer.trainable_weights)
-        if seen - size < whole // 2:
-            break
-        layer.trainable, seen = False, seen - size
 
 
 def _resident() -> int:

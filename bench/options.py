@@ -1,7 +1,6 @@
 """Priced options, beside the truth: what `keepfit plan` says of an option, and a fresh process that takes it.
 
-Micro-batches are taken as `keepfit run` takes them, held to what the plan promises. What cannot be taken from outside
-(recomputation, a smaller model, another machine) has no row.
+Micro-batches are taken as `keepfit run` takes them, held to what the plan promises. Another machine has no row.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .forecast_models import REPORTED, TUNING
 from .rows import Rows
 
 MODELS = os.environ.get("BENCH_MODELS", "plain_conv,encoder,mlp,MobileNetV2,lstm").split(",")
-PROGRAMS = os.environ.get("BENCH_PROGRAMS", "shuffled_images,cached").split(",")
+PROGRAMS = os.environ.get("BENCH_PROGRAMS", "shuffled_images,cached,from_slices").split(",")
 HEADER = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "TIME PREDICTED", "MEASURED")
 
 
@@ -62,10 +61,12 @@ def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int
     kind, value = option["name"], option["value"]
     if kind == "optimizer":
         return _tried(_model(name, str(value).lower()), {"BENCH_OPTION": "as it is"})
-    if kind in ("mixed_precision", "freeze", "lora"):
+    if kind in ("mixed_precision", "freeze", "lora", "recompute", "smaller_model"):
         return _tried(command, {"BENCH_OPTION": str(kind)})
     if kind == "malloc_arenas":
         return _tried(command, {"MALLOC_ARENA_MAX": str(value)})
+    if kind == "streaming":
+        return _tried(command, {"BENCH_STREAMED": "1"}) if name in PROGRAMS else None
     if kind == "shuffle_buffer":
         return _tried(command, {"BENCH_SHUFFLE": str(value)})
     with tempfile.TemporaryDirectory() as folder:

@@ -14,6 +14,7 @@ BATCH, EPOCHS = 32, 2
 PIXELS = (64, 64, 3)
 SHUFFLE = int(os.environ.get("BENCH_SHUFFLE", "6000"))  # what `bench options` tries
 CACHE = os.environ.get("BENCH_CACHE", "")
+STREAMED = bool(os.environ.get("BENCH_STREAMED"))
 
 
 def _tf() -> Any:
@@ -77,6 +78,8 @@ def interleaved() -> Any:
 
 
 def from_slices() -> Any:
+    if STREAMED:
+        return _generated(10_000).batch(BATCH)
     images = _images(10_000)  # 470 MiB
     labels = np.arange(10_000) % 10
     return _tf().data.Dataset.from_tensor_slices((images, labels)).batch(BATCH)

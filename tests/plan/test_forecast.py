@@ -146,6 +146,17 @@ def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     assert largest.next_size(known, trials, [Trial(128, 600 * MIB)], wanted, overshot=[200]) == 0
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"), [("batch-statistics", "BatchNormalization sees the rows of a part"), ("random-draws", "dropout")]
+)
+def test_parts_and_blocks_are_another_training_where_rows_or_draws_count(kind, said):
+    layers = [{"name": str(place), "activation_bytes": MIB, "weight_bytes": 0} for place in range(9)]
+    known = facts(layers=layers, notes=[{"kind": kind, "layers": ["one"]}])
+    found = {option.name: option for option in options.priced(known, tried(known, 300 * MIB, 4 * MIB), 800 * MIB)}
+    assert not found["micro_batch"].exact and said in found["micro_batch"].how
+    assert not found["recompute"].exact and "leave them outside" in found["recompute"].how
+
+
 def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     known = facts()
     trials = tried(known, 300 * MIB, 4 * MIB)

@@ -14,6 +14,11 @@ RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more for
 MACHINES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024)  # GiB, as they are to be had
 WORTH = 0.01  # of the peak: what saves less is no option
 PADDED = 0.1  # share of padding from which buckets of like lengths are worth it
+# Why a training in parts is another one.
+DIFFERS = {
+    "batch-statistics": "BatchNormalization sees the rows of a part, not of the batch",
+    "random-draws": "dropout and the like draw other numbers",
+}
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 
 
@@ -143,7 +148,12 @@ def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterato
     how = "keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget"
     if own:
         how = "in the loop: loss, gradients = keepfit.accumulate(loss_of, variables, x, y)"
-    yield Option("micro_batch", rows, peak, _slowdown(trials, rows), True, how)
+    differs = _differs(facts)
+    yield Option("micro_batch", rows, peak, _slowdown(trials, rows), not differs, "; ".join([how, *differs]))
+
+
+def _differs(facts: Facts) -> list[str]:
+    return [DIFFERS[note["kind"]] for note in facts.told.get("notes") or ()]
 
 
 def _micro_batch_on_device(facts: Facts, limit: int) -> Iterator[Option]:
@@ -183,8 +193,10 @@ def _lighter(facts: Facts, peak: int, policy: str, of_policy: str) -> Iterator[O
     blocks = max((int(layer["activation_bytes"]) for layer in facts.layers), default=0)
     kept = max(blocks, 2 * activations // BLOCKS)
     if activations > kept and len(facts.layers) > BLOCKS:
-        how = f"keras.RematScope over {BLOCKS} blocks of several layers each; a single layer saves nothing"
-        yield Option("recompute", BLOCKS, peak - (activations - kept), RECOMPUTED, True, how)
+        how = [f"keras.remat around {BLOCKS} blocks of several layers each; a single layer saves nothing"]
+        if notes := facts.told.get("notes"):  # tried: another mask in the backward pass, a moving mean that moved twice
+            how.append("dropout would draw, and BatchNormalization count, a second time: leave them outside")
+        yield Option("recompute", BLOCKS, peak - (activations - kept), RECOMPUTED, not notes, "; ".join(how))
     if trainable:
         how = "layer.trainable = False for the first half of the weights"
         yield Option("freeze", 0.5, peak - (trainable + state) // 2, 0.8, False, how)

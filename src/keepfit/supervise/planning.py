@@ -21,6 +21,7 @@ from .options import RunOptions
 from .rehearsal import Rehearsal, rehearse
 
 SECONDS = 600.0  # that a script may take to come to its training call
+PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take
 
 
 class CannotPlan(Exception):
@@ -48,6 +49,7 @@ class Plan:
     facts: forecast.Facts
     trials: list[Trial]
     verified: list[Trial] = field(default_factory=list)
+    came_after: float = 0.0  # seconds: its first training call
     overshot: list[int] = field(default_factory=list)  # sizes that came to the limit
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
@@ -121,9 +123,10 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         return forecast.next_trial(facts, room, tried) or (largest.next_climb(facts, tried, search) if climbs else 0)
 
     search = largest.Wanted(room, wanted.multiple, wanted.most)
+    began = time.monotonic()
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
-    made = Plan(limit, facts, _trials(heard), unfenced=heard.unfenced, wanted=search,
+    made = Plan(limit, facts, _trials(heard), unfenced=heard.unfenced, wanted=search, came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
                 overshot=[heard.trying] if heard.died_trying else [])  # fmt: skip
     if wanted.device is not None:
@@ -224,9 +227,10 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
         def one(heard: Rehearsal, rows: int = rows) -> int:
             return 0 if heard.tried else rows
 
-        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, one, rows)
+        seconds = min(wanted.timeout, PATIENCE * (made.came_after + max(t.seconds / t.rows for t in made.tried) * rows))
+        heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, one, rows)
         done = _trials(heard)
-        if heard.died_trying:
+        if heard.died_trying or heard.late:  # so close to the limit that it does little but fetch its code from disk
             made.overshot.append(rows)
         elif done:
             made.verified.append(done[0])

@@ -31,6 +31,7 @@ class Rehearsal:
     """What was heard of it."""
 
     facts: dict[str, Any] | None = None  # at the first training call
+    came: float = 0.0  # when it came there
     tried: list[dict[str, Any]] = field(default_factory=list)
     trying: int = 0  # rows of the last batch that it was asked to try
     failed: str = ""  # what went wrong in the agent
@@ -131,6 +132,7 @@ class _Listening:
         if heard.facts is None:
             events, _ = journal.read(self._journal)
             heard.facts = next((event for event in events if event["event"] == "plan"), None)
+            heard.came = time.monotonic()
         heard.failed = str(letter.get("failed") or "")
         if letter.get("rows"):
             heard.tried.append(dict(letter))

@@ -50,7 +50,7 @@ def examine(model, data, step, source):
     # Rows spread over the batch: neighbours may be alike (sorted data), and then hide a coupling.
     few = _gathered(data, rows)
     cut = max(1, min(CUT, rows - 2))
-    training = step == "train" and not _normalised(model, source) and all(map(_can_be_quieted, _drawing(model)))
+    training = step == "train" and not _normalised(model) and all(map(_can_be_quieted, _drawing(model)))
     with _Quiet(_drawing(model)):
         whole = _Pass(model, few, step, training, source)
         bounds = ((0, cut), (cut, rows - cut))
@@ -63,7 +63,7 @@ def examine(model, data, step, source):
     if whole.own is not None or any(told is None for told, _ in whole.counts):
         found = _look_closer(model, data, step, training, source, found)
     if not found.refusal:
-        found.notes = _notes(model, step, source)
+        found.notes = notes(model) if step == "train" else []
         found.gathers = step != "predict" and _needs_whole_predictions(model, found, source)
     return found
 
@@ -147,24 +147,15 @@ class _Quiet:
                 object.__setattr__(layer, name, rate)
 
 
-def _seeded(model):
-    return [layer.name for layer in _drawing(model)]
-
-
-def _normalised(model, source):
-    kind = import_module(source + "layers.normalization.batch_normalization").BatchNormalization
+def _normalised(model):
+    kind = import_module("keras").layers.BatchNormalization
     return [layer.name for layer in model._flatten_layers() if isinstance(layer, kind) and layer.trainable]
 
 
-def _notes(model, step, source):
-    if step != "train":
-        return []
-    notes = []
-    if normalised := _normalised(model, source):
-        notes.append({"kind": "batch-statistics", "layers": normalised})
-    if seeded := _seeded(model):
-        notes.append({"kind": "random-draws", "layers": seeded})
-    return notes
+def notes(model):
+    """What makes a training in parts another one than that of whole batches: [{kind, layers}]."""
+    found = {"batch-statistics": _normalised(model), "random-draws": [layer.name for layer in _drawing(model)]}
+    return [{"kind": kind, "layers": layers} for kind, layers in found.items() if layers]
 
 
 def _needs_whole_predictions(model, found, source):

@@ -15,7 +15,7 @@ from ..peak import Peak, anonymous, files, give_back, most
 from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
 from .decision import bytes_of, fingerprint, sizes_of, versions
-from .examine import has_own
+from .examine import has_own, notes
 from .held import HeldBatches
 from .pipeline import validation_batches
 
@@ -155,16 +155,18 @@ class Planner:
 
     def _try_all(self, function, held):
         """Every size that is asked for."""
-        tried, began = {}, anonymous()
+        tried, ready = {}, 0
         for trial in itertools.count():
             answer = self._heart.counsel.ask("planned", **tried)
             if answer is None or not answer.get("rows"):
                 return
             gone = 0
+            if trial == 1:
+                ready = anonymous()  # traced and optimised, with next to no rows computed
             if trial >= FORECAST:
-                # What smaller ones have left in malloc's hands is in no training; what tracing has left there is.
+                # What smaller ones have left in malloc's hands is in no training; what the tracing left there is.
                 give_back()
-                gone = max(0, began - anonymous())
+                gone = max(0, ready - anonymous())
             tried = self._tried(function, held, int(answer["rows"]))
             if "peak" in tried:
                 tried["peak"] += gone
@@ -225,6 +227,7 @@ def facts_of(model, graph, graphs, rows, pipeline, preloaded):
         "jit": bool(model.jit_compile),
         "replicas": _replicas(model),
         "optimizer": type(getattr(model, "optimizer", None)).__name__,
+        "notes": notes(model),
         "dtype": str(getattr(getattr(model, "dtype_policy", None), "name", "")),
         "pipeline": pipeline,
         "preloaded": preloaded,
