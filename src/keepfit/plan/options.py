@@ -52,7 +52,7 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
         ),
         Remedy(
             "recompute blocks in the backward pass instead of keeping their activations",
-            "keras.RematScope(mode='full')",
+            "keras.remat(a function of several layers)",
             saves_bytes=activations or None,
         ),
         Remedy(
@@ -193,10 +193,10 @@ def _lighter(facts: Facts, peak: int, policy: str, of_policy: str) -> Iterator[O
     blocks = max((int(layer["activation_bytes"]) for layer in facts.layers), default=0)
     kept = max(blocks, 2 * activations // BLOCKS)
     if activations > kept and len(facts.layers) > BLOCKS:
-        how = [f"keras.remat around {BLOCKS} blocks of several layers each; a single layer saves nothing"]
+        how = f"keras.remat around {BLOCKS} blocks of several layers each; a single layer saves nothing"
         if notes := facts.told.get("notes"):  # tried: another mask in the backward pass, a moving mean that moved twice
-            how.append("dropout would draw, and BatchNormalization count, a second time: leave them outside")
-        yield Option("recompute", BLOCKS, peak - (activations - kept), RECOMPUTED, not notes, "; ".join(how))
+            how += "; dropout would draw, and BatchNormalization count, a second time: leave them outside"
+        yield Option("recompute", BLOCKS, peak - (activations - kept), RECOMPUTED, not notes, how)
     if trainable:
         how = "layer.trainable = False for the first half of the weights"
         yield Option("freeze", 0.5, peak - (trainable + state) // 2, 0.8, False, how)
