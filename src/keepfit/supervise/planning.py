@@ -128,7 +128,7 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     facts = _facts(heard, room, wanted.timeout)
     made = Plan(limit, facts, _trials(heard), unfenced=heard.unfenced, wanted=search, came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
-                overshot=[heard.trying] if heard.died_trying else [])  # fmt: skip
+                overshot=[heard.trying] if heard.died_trying and heard.trying else [])  # fmt: skip
     if wanted.device is not None:
         if not facts.static:
             raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
