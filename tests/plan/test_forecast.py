@@ -150,7 +150,7 @@ def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     ("kind", "said"), [("batch-statistics", "BatchNormalization sees the rows of a part"), ("random-draws", "dropout")]
 )
 def test_parts_and_blocks_are_another_training_where_rows_or_draws_count(kind, said):
-    layers = [{"name": str(place), "activation_bytes": MIB, "weight_bytes": 0} for place in range(9)]
+    layers = [{"name": str(place), "activation_bytes": MIB, "weight_bytes": 0} for place in range(12)]
     known = facts(layers=layers, notes=[{"kind": kind, "layers": ["one"]}])
     found = {option.name: option for option in options.priced(known, tried(known, 300 * MIB, 4 * MIB), 800 * MIB)}
     assert not found["micro_batch"].exact and said in found["micro_batch"].how
@@ -172,7 +172,7 @@ def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
 
 
 def test_options_for_a_device_that_is_not_here():
-    known = facts(layers=[{"activation_bytes": 10 * MIB}] * 9)
+    known = facts(layers=[{"activation_bytes": 10 * MIB}] * 12)
     need = forecast.on_device(known, known.rows)
     found = {option.name: option for option in options.priced_on_device(known, need.peak // 2)}
     assert {"micro_batch", "machine", "memory_growth", "async_allocator", "recompute"} <= set(found)

@@ -20,6 +20,7 @@ DIFFERS = {
     "random-draws": "dropout and the like draw other numbers",
 }
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
+SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
 
 
 def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
@@ -192,7 +193,7 @@ def _lighter(facts: Facts, peak: int, policy: str, of_policy: str) -> Iterator[O
         yield Option("mixed_precision", policy, peak - activations // 2, None, False, how)
     blocks = max((int(layer["activation_bytes"]) for layer in facts.layers), default=0)
     kept = max(blocks, 2 * activations // BLOCKS)
-    if activations > kept and len(facts.layers) > BLOCKS:
+    if activations > kept and len(facts.layers) >= SPANNED * BLOCKS:
         how = f"keras.remat around {BLOCKS} blocks of several layers each; a single layer saves nothing"
         if notes := facts.told.get("notes"):  # tried: another mask in the backward pass, a moving mean that moved twice
             how += "; dropout would draw, and BatchNormalization count, a second time: leave them outside"
