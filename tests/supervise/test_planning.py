@@ -71,7 +71,7 @@ def test_a_device_that_is_not_here(tmp_path):
 def test_the_largest_batch_was_tried_and_fits(tmp_path):
     told = plan(tmp_path, "fit", "--memory", "850MiB", "--multiple-of", "8", "--reserve", "100MiB")
     assert told["verified"] and told["largest_batch"] % 8 == 0 and not told["overshot"]
-    assert 1 <= told["trials"] <= 2 and 2 <= told["small_trials"] <= 4
+    assert 1 <= told["trials"] <= 2 and told["small_trials"] == 2
     best = max(trial["peak_bytes"] for trial in told["tried"])
     assert 0.85 * (750 << 20) < best <= 750 << 20
 
@@ -79,8 +79,8 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
 def test_a_size_is_verified_as_if_the_script_had_asked_for_it(tmp_path):
     told = plan(tmp_path, "arrays", "--memory", "700MiB")
     steps = [int(line) for line in (tmp_path / "steps").read_text().split()]
-    verified = [trial["rows"] for trial in told["tried"]][told["small_trials"] :]
-    assert len(verified) == told["trials"] >= 1 and told["largest_batch"] == max(verified)
+    verified = [trial["rows"] for trial in told["tried"]][-told["trials"] :]
+    assert told["trials"] >= 1 and not told["overshot"] and told["largest_batch"] == max(verified)
     assert steps == [2048 // 128, *(-(-2048 // rows) for rows in verified)]
 
 

@@ -21,7 +21,7 @@ DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a r
 # A further row may take so many times what the rows so far have taken: in the climb, from there to a fresh process, and
 # from one of those to the next. The same batch may also peak higher there: of the limit so much is left free.
 STEEPER = (1.25, 1.1, 1.0)
-FREE = ((64 << 20, 0.05), (48 << 20, 0.02))  # (bytes, share)
+FREE = ((64 << 20, 0.12), (40 << 20, 0.02))  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 

@@ -49,6 +49,7 @@ class Plan:
     facts: forecast.Facts
     trials: list[Trial]
     verified: list[Trial] = field(default_factory=list)
+    climbed: list[Trial] = field(default_factory=list)  # on the way to the limit: no part of the forecast
     came_after: float = 0.0  # seconds: its first training call
     overshot: list[int] = field(default_factory=list)  # sizes that came to the limit
     reached: bool = False  # already a small one did
@@ -99,7 +100,8 @@ class Plan:
     def largest(self) -> int:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
-        return largest.largest(self.facts, self.verified, self.wanted)
+        # Where both verifications came to the limit, what was climbed to has been tried inside it, too.
+        return largest.largest(self.facts, self.verified or self.climbed, self.wanted)
 
 
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
@@ -119,14 +121,21 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         if wanted.device or facts.cut or memory.of(facts):
             return 0
         tried = _trials(heard)
-        climbs = wanted.search and not heard.unfenced
-        return forecast.next_trial(facts, room, tried) or (largest.next_climb(facts, tried, search) if climbs else 0)
+        if not climbs and (rows := forecast.next_trial(facts, room, tried)):
+            return rows
+        if wanted.search and not heard.unfenced and (rows := largest.next_climb(facts, tried, search)):
+            climbs.append(rows)
+            return rows
+        return 0
 
+    climbs: list[int] = []  # rows
     search = largest.Wanted(room, wanted.multiple, wanted.most)
     began = time.monotonic()
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
-    made = Plan(limit, facts, _trials(heard), unfenced=heard.unfenced, wanted=search, came_after=heard.came - began,
+    small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
+    made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced, wanted=search,
+                came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
                 overshot=[heard.trying] if heard.died_trying and heard.trying else [])  # fmt: skip
     if wanted.device is not None:
@@ -222,12 +231,13 @@ def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each size in a process of its own."""
-    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted, made.overshot):
+    before = [*made.trials, *made.climbed]
+    while rows := largest.next_size(made.facts, before, made.verified, made.wanted, made.overshot):
 
         def one(heard: Rehearsal, rows: int = rows) -> int:
             return 0 if heard.tried else rows
 
-        seconds = min(wanted.timeout, PATIENCE * (made.came_after + max(t.seconds / t.rows for t in made.tried) * rows))
+        seconds = min(wanted.timeout, PATIENCE * (made.came_after + max(t.seconds / t.rows for t in before) * rows))
         heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, one, rows)
         done = _trials(heard)
         if heard.died_trying or heard.late:  # so close to the limit that it does little but fetch its code from disk
@@ -286,7 +296,7 @@ def document(made: Plan) -> dict[str, Any]:
         "small_trials": len(made.trials),
         "overshot": len(made.overshot),
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
-                  for t in made.tried],
+                  for t in (*made.trials, *made.climbed, *made.verified)],
         "peak_in": point.where,
         "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
         "phases": [] if made.device else forecast.phases(facts, point),
