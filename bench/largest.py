@@ -10,6 +10,8 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from tests import stage
 
@@ -51,7 +53,7 @@ def _one(name: str, budget: int) -> list[object]:
     usual = {**TUNING, **REPORTED}[name][1]
     told, complaint = planned(_command(name, usual), "--memory", f"{budget}MiB", environment={"BENCH_HELD": str(HELD)})
     found = int(told["largest_batch"] or 0) if told else 0
-    true = _truth(name, budget << 20, found or usual)
+    true = _truth(name, budget << 20, _promised(told, budget << 20) or usual)
     if told is None:
         return [name, budget, true, complaint, 0, 0, 0, *[""] * 6]
     trials = int(told["trials"])  # beside the two small ones, which are the forecast's
@@ -72,21 +74,32 @@ def _fits(name: str, batch: int, budget: int) -> bool:
         return subprocess.run(command, capture_output=True, env=environment, check=False).returncode == 0
 
 
+def _promised(told: Mapping[str, Any] | None, budget: int) -> int:
+    """Where the line through what was tried comes to the budget; 0: there is none."""
+    tried = sorted((one["rows"], one["peak_bytes"]) for one in told["tried"]) if told else []
+    if len(tried) < 2 or tried[-1][1] <= tried[0][1]:
+        return 0
+    (few, less), (many, more) = tried[0], tried[-1]
+    return max(1, many + int((budget - more) * (many - few) / (more - less)))
+
+
 def _truth(name: str, budget: int, near: int) -> int:
     """The largest batch that runs in a cgroup of that size, to 2 %; 0 where not even the first does.
 
-    Looked for around `near`, first by steps of 4 % and then by halving: whether a size fits does not depend on it.
+    Looked for around `near`, away from it in growing steps and then by halving: whether a size fits does not depend
+    on where it is looked for.
     """
-    low, high = 0, near
+    low, high, step = 0, near, EXACT
     if _fits(name, near, budget):
-        while True:
-            low, high = high, max(high + 1, int(1.04 * high))
-            if not _fits(name, high, budget):
-                break
+        low, high = near, max(near + 1, int((1 + step) * near))
+        while _fits(name, high, budget):
+            step *= 2
+            low, high = high, max(high + 1, int((1 + step) * high))
     else:
-        low = int(0.96 * high)
+        low = int((1 - step) * near)
         while low and not _fits(name, low, budget):
-            low, high = int(0.96 * low), low
+            step *= 2
+            low, high = int(max(0.0, 1 - step) * low), low
     while high - low > max(1, EXACT * high):
         middle = (low + high) // 2
         low, high = (middle, high) if _fits(name, middle, budget) else (low, middle)

@@ -19,9 +19,10 @@ PATIENCE = 4.0  # seconds that a step of the climb may take: the limit may be fa
 TRIALS = 2
 DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
 # A further row may take so many times what the rows so far have taken: in the climb, from there to a fresh process, and
-# from one of those to the next. The same batch may also peak higher there: of the limit so much is left free.
+# from one of those to the next. The same batch may also peak higher there: of the limit so much is left free, or half
+# of what the steps of a trial differ by.
 STEEPER = (1.25, 1.1, 1.0)
-FREE = ((64 << 20, 0.12), (40 << 20, 0.02))  # (bytes, share)
+FREE = ((64 << 20, 0.1), (28 << 20, 0.02))  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 
@@ -52,8 +53,12 @@ def next_size(
         return wanted.rounded((max(trial.rows for trial in tried) + min(overshot)) // 2)
     turn = len(verified)
     least, share = FREE[turn]
-    free = max(least, int(share * wanted.limit))
-    rows = wanted.rounded(_reaching(facts, tried, wanted.limit - free, STEEPER[1 + turn]))
+    free = max(least, int(share * wanted.limit), *(trial.spread // 2 for trial in tried))
+    slope = _slope(facts, tried)
+    if verified:  # other processes than that of the small ones, which holds more: as if all of it were for its rows
+        last = verified[-1]
+        slope = max(slope, (last.peak - facts.in_use - facts.model["trainable"]) / last.rows)
+    rows = wanted.rounded(_reaching(facts, tried[-1], STEEPER[1 + turn] * slope, wanted.limit - free))
     best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
 
@@ -66,19 +71,28 @@ def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
     if not trials or len(trials) >= TRIED:
         return 0
     last = trials[-1]
-    rows = _reaching(facts, trials, int(CLIMBED * wanted.limit), STEEPER[0])
+    rows = _reaching(facts, last, STEEPER[0] * _slope(facts, trials), int(CLIMBED * wanted.limit))
     rows = wanted.rounded(min(rows, int(PATIENCE * last.rows / max(last.seconds, 1e-9))))
     return rows if rows >= STRIDE * last.rows else 0
 
 
-def _reaching(facts: Facts, tried: Sequence[Trial], bytes_at_most: int, steeper: float) -> int:
-    """The most rows that stay below, by what the rows up to the last that was tried have taken."""
+def _slope(facts: Facts, tried: Sequence[Trial]) -> float:
+    """Bytes that a further row takes, by what the rows up to the last that was tried have taken."""
     first, last = min(tried, key=lambda trial: trial.rows), tried[-1]
-    slope = (last.peak - first.peak) / (last.rows - first.rows) if last.rows > first.rows else 0.0
+    slopes = [_between(first, last), *(_between(last, more) for more in tried if more.rows > last.rows)]
     if last.peak - first.peak < DROWNED:  # in chance: so that the graph counts too
         known = line(facts, tried)
-        slope = max(slope, known.slope if known is not None else 0.0)
-    slope = max(1.0, steeper * slope)
+        slopes.append(known.slope if known is not None else 0.0)
+    return max(slopes)
+
+
+def _between(less: Trial, more: Trial) -> float:
+    return (more.peak - less.peak) / (more.rows - less.rows) if more.rows > less.rows else 0.0
+
+
+def _reaching(facts: Facts, last: Trial, slope: float, bytes_at_most: int) -> int:
+    """The most rows that stay below, from the last that was tried."""
+    slope = max(1.0, slope)
     return fitting(facts, Line(last.peak - slope * last.rows, slope), bytes_at_most)
 
 

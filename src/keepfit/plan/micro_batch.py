@@ -53,11 +53,12 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Trial:
-    """One measured micro-batch: rows, the peak of the process, and how long it took."""
+    """One measured micro-batch: rows, the peak of the process, how long it took, how far its steps' peaks lie apart."""
 
     rows: int
     peak: int
     seconds: float = 0.0
+    spread: int = 0
 
 
 @dataclass(frozen=True)

@@ -249,7 +249,8 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
 
 
 def _trials(heard: Rehearsal) -> list[Trial]:
-    return [Trial(int(one["rows"]), int(one["peak"]), float(one["seconds"])) for one in heard.tried]
+    names = ("rows", "peak", "seconds", "spread")
+    return [Trial(*(one[name] for name in names)) for one in heard.tried]
 
 
 def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:

@@ -19,8 +19,9 @@ from .examine import has_own, notes
 from .held import HeldBatches
 from .pipeline import validation_batches
 
-STEPS = 3  # of a trial: the first one is not like the others
+STEPS = 3  # of a trial, at least: the first one is not like the others
 FORECAST = 2  # trials that a forecast is made of; those behind them look for the largest batch
+UNFELT = 10.0  # seconds that the steps of a trial may take beyond the least
 BETWEEN = "(between layers)"
 LAYERS = 200  # that are told one by one
 SECONDS = 10.0  # to look for the largest batch of data whose shapes differ
@@ -174,15 +175,14 @@ class Planner:
     def _tried(self, function, held, rows):
         """A trial; {untried}: why it failed, as a model of a fixed number of rows does."""
         try:
-            batches, steps = self._sized(held, rows)
-            return {"rows": rows, **_trial(function, batches, steps)}
+            return {"rows": rows, **_trial(function, *self._sized(held, rows))}
         except Exception as error:
             self._heart.failed("planning.trial", error)
             return {"untried": f"a batch of {rows} rows failed ({type(error).__name__})"}
 
     def _sized(self, held, rows):
-        """(batches of so many rows, the steps to run on them)"""
-        return held.sized(rows, STEPS), STEPS
+        """(batches of so many rows, the steps to run on them at least, and at most)"""
+        return held.sized(rows, STEPS), STEPS, STEPS
 
     def _epochs(self):
         """How many times the `fit` that is going on begins its data anew."""
@@ -249,15 +249,20 @@ def wait_to_be_ended():
     os._exit(1)
 
 
-def _trial(function, batches, steps):
-    """A few steps; the last ones tell how long one takes."""
-    peak, took = Peak(), []
-    for _ in range(steps):
+def _trial(function, batches, least, most):
+    """Some steps, more than the least while they take no time to speak of.
+
+    How far their peaks lie apart tells how far a training's may be from this one; the last ones how long one takes.
+    """
+    peak, peaks, took = Peak(), [], []
+    while len(took) < least or (len(took) < most and sum(took) < UNFELT):
+        peak.reset()
         began = time.monotonic()
         result = function(batches)
         tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
         took.append(time.monotonic() - began)
-    return {"peak": peak.read(), "seconds": min(took[1:])}
+        peaks.append(peak.read())
+    return {"peak": max(peaks), "spread": max(peaks[1:]) - min(peaks[1:]), "seconds": min(took[1:])}
 
 
 def worst(held):
