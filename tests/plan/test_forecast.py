@@ -167,6 +167,28 @@ def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     assert largest.next_size(known, trials, [Trial(128, 600 * MIB)], wanted, overshot=[200]) == 0
 
 
+def test_a_size_that_was_climbed_to_bends_the_line_of_the_second_trial():
+    """An LSTM: a row took 1.1 MiB up to 352 rows, and 2.7 from there to the 445 that had been climbed to."""
+    known, wanted = facts(rows=768, row=MIB), largest.Wanted(1 << 30)
+    trials = [Trial(24, 437 * MIB), Trial(96, 482 * MIB), Trial(445, 1048 * MIB)]
+    assert 352 < largest.next_size(known, trials, [Trial(352, 792 * MIB)], wanted) < 440
+
+
+def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
+    known, wanted = facts(rows=256), largest.Wanted(1 << 30)
+    trials = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)]
+    calm, wild = (largest.next_size(known, trials, [Trial(128, 812 * MIB, 0.1, spread)], wanted)
+                  for spread in (0, 160 * MIB))  # fmt: skip
+    assert 160 <= wild <= calm - 10 and calm <= 181
+
+
+def test_mixed_precision_says_where_the_processor_has_none():
+    for told, said in ((True, False), (None, False), (False, True)):
+        known = facts(bfloat16=told)
+        found = {option.name: option for option in options.priced(known, tried(known, 300 * MIB, 4 * MIB), 800 * MIB)}
+        assert ("on this one bfloat16 too" in found["mixed_precision"].how) is said
+
+
 @pytest.mark.parametrize(
     ("kind", "said"), [("batch-statistics", "BatchNormalization sees the rows of a part"), ("random-draws", "dropout")]
 )
@@ -176,6 +198,8 @@ def test_parts_and_blocks_are_another_training_where_rows_or_draws_count(kind, s
     found = {option.name: option for option in options.priced(known, tried(known, 300 * MIB, 4 * MIB), 800 * MIB)}
     assert not found["micro_batch"].exact and said in found["micro_batch"].how
     assert not found["recompute"].exact and "leave them outside" in found["recompute"].how
+    there = {option.name: option for option in options.priced_on_device(known, 800 * MIB)}
+    assert not there["micro_batch"].exact and said in there["micro_batch"].how
 
 
 def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():

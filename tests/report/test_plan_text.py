@@ -46,12 +46,12 @@ micro_batch 128                 1.28 GiB          x 1.01           yes          
 machine 2GiB                    1.64 GiB          x 1.00           yes           yes
 smaller_model 0.5               1.15 GiB          x 0.40           no            yes
 freeze 0.5                      1.59 GiB          x 0.80           no            no
-mixed_precision mixed_bfloat16  1.27 GiB          ?                no            yes
+mixed_precision mixed_bfloat16  1.39 GiB          ?                no            no
 lora 8                          1.53 GiB          x 1.00           no            no
 optimizer SGD                   1.57 GiB          x 1.00           no            no
 optimizer Lion                  1.61 GiB          x 1.00           no            no
 optimizer Adafactor             1.57 GiB          x 1.10           no            no
-  streaming: read it from files while it trains: tf.data.TFRecordDataset, image_dataset_from_directory, np.memmap
+  streaming: read it from files while it trains: tf.data.TFRecordDataset, keras.utils.image_dataset_from_directory
   malloc_arenas: export MALLOC_ARENA_MAX=1: what an epoch's shuffle has freed is used again for the next one's
   micro_batch: keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget
   machine: batch 256 fits on 2 GiB, by the upper end of the forecast

@@ -176,6 +176,11 @@ def test_scripts_that_never_come_to_it(tmp_path, kind, options, said):
     assert said in plan(tmp_path, kind, *options, status=64)
 
 
+def test_keras_on_another_backend_is_said_to_be_unsupported(tmp_path, needs):
+    needs("jax")
+    assert "Keras on TensorFlow was expected; this is Keras on jax" in plan(tmp_path, "other-backend", status=64)
+
+
 def test_without_the_agent_nothing_is_planned_and_nothing_is_trained(tmp_path):
     environment = {**stage.clean_environment(tmp_path / "runs"), "KEEPFIT_DISABLE": "1"}
     done = subprocess.run(

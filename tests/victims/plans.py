@@ -42,6 +42,16 @@ if kind == "legacy":
     write(after)
     sys.exit(0)
 
+if kind == "other-backend":
+    os.environ["KERAS_BACKEND"] = "jax"
+    import keras
+
+    other = keras.Sequential([keras.layers.Dense(1)])
+    other.compile("sgd", "mse")
+    other.fit([[1.0]], [[1.0]], verbose=0)
+    write(after)
+    sys.exit(0)
+
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402

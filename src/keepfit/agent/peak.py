@@ -46,10 +46,6 @@ def files() -> int:
     return _status().get("RssFile", 0)
 
 
-def processors() -> int:
-    return len(os.sched_getaffinity(0))
-
-
 _M_MMAP_THRESHOLD = -3
 _MAPPED_FROM = 128 << 10  # bytes; glibc's own value at the start
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .forecast import Facts, line
+from .forecast import FIRST, Facts, line
 from .micro_batch import Line, Trial
 
 CLIMBED = 0.9  # of the limit: as far as the climb goes
@@ -55,9 +55,9 @@ def next_size(
     least, share = FREE[turn]
     free = max(least, int(share * wanted.limit), *(trial.spread // 2 for trial in tried))
     slope = _slope(facts, tried)
-    if verified:  # other processes than that of the small ones, which holds more: as if all of it were for its rows
-        last = verified[-1]
-        slope = max(slope, (last.peak - facts.in_use - facts.model["trainable"]) / last.rows)
+    if verified:  # in other processes than the small ones, whose held more: by what its own rows took
+        last, once = verified[-1], facts.in_use + facts.model["trainable"] + FIRST
+        slope = max(slope, (last.peak - once) / last.rows)
     rows = wanted.rounded(_reaching(facts, tried[-1], STEEPER[1 + turn] * slope, wanted.limit - free))
     best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0

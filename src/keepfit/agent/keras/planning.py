@@ -12,6 +12,7 @@ from importlib import import_module
 
 from .. import written
 from ..peak import Peak, anonymous, files, give_back, most
+from ..processor import has_bfloat16
 from ..tensorflow import buffers, liveness, parts, tracing, work
 from ..tensorflow.parts import np, tf
 from .decision import bytes_of, fingerprint, sizes_of, versions
@@ -229,6 +230,7 @@ def facts_of(model, graph, graphs, rows, pipeline, preloaded):
         "optimizer": type(getattr(model, "optimizer", None)).__name__,
         "notes": notes(model),
         "dtype": str(getattr(getattr(model, "dtype_policy", None), "name", "")),
+        "bfloat16": has_bfloat16(),
         "pipeline": pipeline,
         "preloaded": preloaded,
     }

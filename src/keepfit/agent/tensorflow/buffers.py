@@ -1,6 +1,6 @@
 """What a tf.data pipeline holds in memory, stage by stage, read from the pipeline itself."""
 
-from ..peak import processors
+from ..processor import processors
 from . import liveness
 from .parts import np, tf
 
