@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import select
@@ -43,9 +44,15 @@ def why_no_cgroup() -> str | None:
 
 
 def why_no_tensorflow() -> str | None:
-    import importlib.util
+    return _why_no_module("tensorflow", "TensorFlow")
 
-    return None if importlib.util.find_spec("tensorflow") else "TensorFlow is not installed"
+
+def why_no_jax() -> str | None:
+    return _why_no_module("jax", "JAX")
+
+
+def _why_no_module(name: str, product: str) -> str | None:
+    return None if importlib.util.find_spec(name) else f"{product} is not installed"
 
 
 def why_no_mounts() -> str | None:
@@ -66,6 +73,7 @@ def why_no_throttle() -> str | None:
 WHY_NOT = {
     "cgroup": why_no_cgroup,
     "tensorflow": why_no_tensorflow,
+    "jax": why_no_jax,
     "mounts": why_no_mounts,
     "throttle": why_no_throttle,
 }
