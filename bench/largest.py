@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests import stage
@@ -84,26 +85,31 @@ def _promised(told: Mapping[str, Any] | None, budget: int) -> int:
 
 
 def _truth(name: str, budget: int, near: int) -> int:
-    """The largest batch that runs in a cgroup of that size, to 2 %; 0 where not even the first does.
+    """The largest batch that runs in a cgroup of that size, to 2 %; 0 where not even a single row does.
 
-    Looked for around `near`, away from it in growing steps and then by halving: whether a size fits does not depend
-    on where it is looked for.
+    Looked for around `near`, two sizes at a time, each in a cgroup of its own: whether a size fits does not depend on
+    where it is looked for.
     """
-    low, high, step = 0, near, EXACT
-    if _fits(name, near, budget):
-        low, high = near, max(near + 1, int((1 + step) * near))
-        while _fits(name, high, budget):
-            step *= 2
-            low, high = high, max(high + 1, int((1 + step) * high))
-    else:
-        low = int((1 - step) * near)
-        while low and not _fits(name, low, budget):
-            step *= 2
-            low, high = int(max(0.0, 1 - step) * low), low
-    while high - low > max(1, EXACT * high):
-        middle = (low + high) // 2
-        low, high = (middle, high) if _fits(name, middle, budget) else (low, middle)
+    low, high, step = 0, 0, EXACT  # the largest that ran, the smallest above it that did not; 0: none so far
+    with ThreadPoolExecutor(2) as pool:
+        while pair := _next_pair(low, high, near, step):
+            fits = dict(zip(pair, pool.map(lambda size: _fits(name, size, budget), pair), strict=True))
+            low = max((size for size in pair if fits[size]), default=low)
+            high = min((size for size in (*pair, high) if size > low and not fits.get(size)), default=0)
+            step = min(0.3, 2 * step)
     return low
+
+
+def _next_pair(low: int, high: int, near: int, step: float) -> tuple[int, ...]:
+    """Sizes to try: away from what is known in growing steps, then in thirds; none: it is known to 2 %."""
+    if low and high:
+        third = max(1, (high - low) // 3)
+        return () if high - low <= max(1, EXACT * high) else tuple({low + third, max(low + 1, high - third)})
+    if high:
+        less = min(high - 1, int((1 - step) * high))
+        return tuple(size for size in {less, int((1 - step) * less)} if size)
+    more = max(low + 1, int((1 + step) * low)) if low else near
+    return more, max(more + 1, int((1 + step) * more))
 
 
 def _backed_off(true: int) -> tuple[str, int, int]:

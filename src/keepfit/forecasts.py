@@ -62,15 +62,15 @@ def plan(
     limit = limits.effective(cgroup.placement(), os.environ, room)
     if limit is None:
         raise ValueError("this machine does not tell how much memory there is; give memory=SIZE")
-    planning = import_module(".agent.keras.planning", __package__)
-    spec, rows, held, first_only = _specified(x, y, batch_size, tf, planning)
+    outlook, holdings = (import_module(f".agent.keras.{name}", __package__) for name in ("outlook", "holdings"))
+    spec, rows, held, first_only = _specified(x, y, batch_size, tf, holdings)
     graph = None if model.run_eagerly else _traced(model, spec, tf)
     if graph is None:
         model._symbolic_build(data_batch=spec)
-    told = {**planning.facts_of(model, graph, {}, rows, *held), "cut": "a forecast runs nothing"}
+    told = {**outlook.facts_of(model, graph, {}, rows, *held), "cut": "a forecast runs nothing"}
     told["first_only"] = first_only
     if model is not original:  # which will not be there when its copy is trained
-        there = planning.sizes_of(original)
+        there = outlook.sizes_of(original)
         told["in_use"] -= there["weights"] + there["optimizer"]
     facts = forecast.Facts.of(told)
     return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes))))
@@ -92,13 +92,13 @@ def _with(model: Any, optimizer: Any, keras: Any) -> Any:
     return copy
 
 
-def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, planning: Any) -> tuple[Any, int, Any, bool]:
+def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -> tuple[Any, int, Any, bool]:
     """(the specs of a batch, its rows, what the input holds, whether lengths are those of its first batch)."""
     if isinstance(x, tf.data.Dataset):
         if y is not None or batch_size is not None:
             raise ValueError("y and batch_size: nothing was expected beside a tf.data pipeline, which has both")
         spec, first_only = _known(x, tf)
-        return spec, _rows_of(x.element_spec, x, tf), planning.held_by(x), first_only
+        return spec, _rows_of(x.element_spec, x, tf), holdings.held_by(x), first_only
     data = (x,) if y is None else (x, y)
     rows = batch_size or 32
 
@@ -111,7 +111,7 @@ def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, planning: Any) -
 
     spec = tf.nest.map_structure(one, data)
     arrays = [leaf for leaf in tf.nest.flatten(data) if not isinstance(leaf, tf.TensorSpec)]
-    return spec, rows, planning.held_by_arrays(arrays), False
+    return spec, rows, holdings.held_by_arrays(arrays), False
 
 
 def _known(dataset: Any, tf: Any) -> tuple[Any, bool]:

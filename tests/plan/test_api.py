@@ -135,7 +135,7 @@ def test_bad_input_is_said_in_a_line():
     ],
 )
 def test_which_layer_a_scope_belongs_to(scopes, owners):
-    from keepfit.agent.keras.planning import owners_of
+    from keepfit.agent.keras.outlook import owners_of
 
     found = owners_of(set(scopes), {"conv2d": 0, "conv2d_1": 0, "conv2d_2": 0})
     assert [found[scope] for scope in scopes if scope in found] == owners

@@ -153,6 +153,13 @@ def test_where_rows_take_what_they_should_nearly_all_of_the_room_is_used(row):
     assert 0.97 * (2048 - 300) / row <= largest.largest(known, verified, wanted) <= (2048 - 300) / row
 
 
+def test_no_batch_is_larger_than_the_data():
+    wanted = largest.Wanted(64 << 30, multiple=8)
+    assert wanted.of(facts(samples=300)).rounded(10_000) == 296
+    assert dataclasses.replace(wanted, most=100).of(facts(samples=300)).rounded(10_000) == 96
+    assert wanted.of(facts()).rounded(10_000) == 10_000
+
+
 def test_nothing_is_climbed_that_takes_long():
     known, wanted = facts(256), largest.Wanted(64 << 30)
     trials = [Trial(8, 332 * MIB, 0.25), Trial(64, 556 * MIB, 2.0)]

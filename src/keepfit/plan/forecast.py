@@ -53,6 +53,7 @@ class Facts:
     prepared: int = 0  # bytes, anonymous, at the peak of what the script did before its training call
     validation: int = 0  # bytes that its graph keeps alive at the peak; 0 where there is none
     seen: int = 0  # bytes at the peak of a hand-written loop's first step, with what its second adds
+    samples: int | None = None  # rows of all the data, where that is known
     told: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -71,6 +72,7 @@ class Facts:
             prepared=int(event.get("prepared") or 0),
             validation=int((event.get("validation") or {}).get("bytes") or 0),
             seen=int(event.get("seen") or 0),
+            samples=int(event.get("samples") or 0) or None,
             told=event,
         )
 

@@ -8,7 +8,7 @@ training itself will be, close to the limit without going beyond it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .forecast import FIRST, Facts, line
 from .micro_batch import Line, Trial
@@ -33,6 +33,10 @@ class Wanted:
     limit: int  # bytes, less what is to be left free
     multiple: int = 1
     most: int | None = None
+
+    def of(self, facts: Facts) -> Wanted:
+        """No more rows than there are in the data."""
+        return replace(self, most=min((most for most in (self.most, facts.samples) if most), default=None))
 
     def rounded(self, rows: int) -> int:
         rows = min(rows, self.most) if self.most else rows

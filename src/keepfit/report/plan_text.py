@@ -43,7 +43,8 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     if document["how"] == "measured":
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
     if document["largest_batch"] and document["verified"]:
-        lines.append(f"largest batch that was tried and fits: {document['largest_batch']}")
+        whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
+        lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
     if (where := document["peak_in"]) in ELSEWHERE:

@@ -114,7 +114,8 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     if room <= 0:
         raise CannotPlan(f"--reserve leaves nothing of {limit.bytes >> 20} MiB ({limit.source})")
 
-    memory = _Memory(wanted, room)
+    asked = largest.Wanted(room, wanted.multiple, wanted.most)
+    memory = _Memory(wanted, asked)
 
     def small(heard: Rehearsal) -> int:
         facts = forecast.Facts.of(heard.facts or {})
@@ -123,18 +124,18 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         tried = _trials(heard)
         if not climbs and (rows := forecast.next_trial(facts, room, tried)):
             return rows
-        if wanted.search and not heard.unfenced and (rows := largest.next_climb(facts, tried, search)):
+        if wanted.search and not heard.unfenced and (rows := largest.next_climb(facts, tried, asked.of(facts))):
             climbs.append(rows)
             return rows
         return 0
 
     climbs: list[int] = []  # rows
-    search = largest.Wanted(room, wanted.multiple, wanted.most)
     began = time.monotonic()
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
     small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
-    made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced, wanted=search,
+    made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced,
+                wanted=asked.of(facts),
                 came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
                 overshot=[heard.trying] if heard.died_trying and heard.trying else [])  # fmt: skip
@@ -155,9 +156,8 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
 class _Memory:
     """Earlier plans: what was tried of the very same training, and what the same one needed with other versions."""
 
-    def __init__(self, wanted: PlanOptions, room: int) -> None:
-        self._runs = wanted.runs
-        self._asked = f"{room}/{wanted.multiple}/{wanted.most}/{wanted.search}"
+    def __init__(self, wanted: PlanOptions, asked: largest.Wanted) -> None:
+        self._runs, self._asked, self._search = wanted.runs, asked, wanted.search
 
     def of(self, facts: forecast.Facts) -> Mapping[str, Any] | None:
         """What was tried, where the script held as much before its training call then as it does now."""
@@ -166,7 +166,8 @@ class _Memory:
 
     def _name(self, facts: forecast.Facts) -> str:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
-        return f"plan {facts.told.get('key')} {self._asked} {facts.static}"
+        asked = self._asked.of(facts)
+        return f"plan {facts.told.get('key')} {asked.limit}/{asked.multiple}/{asked.most}/{self._search} {facts.static}"
 
     def keep(self, made: Plan) -> None:
         told, point = made.facts.told, made.point
@@ -284,6 +285,7 @@ def document(made: Plan) -> dict[str, Any]:
         "limit_bytes": limit.bytes,
         "limit_source": limit.source,
         "batch_size": facts.rows,
+        "samples": facts.samples,
         "predicted_peak_bytes": point.peak,
         "interval_bytes": [point.low, point.high],
         "coverage": made.coverage,

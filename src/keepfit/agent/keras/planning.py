@@ -12,20 +12,17 @@ from importlib import import_module
 
 from .. import written
 from ..peak import Peak, anonymous, files, give_back, most
-from ..processor import has_bfloat16
-from ..tensorflow import buffers, liveness, parts, tracing, work
-from ..tensorflow.parts import np, tf
-from .decision import bytes_of, fingerprint, sizes_of, versions
-from .examine import has_own, notes
+from ..tensorflow import liveness, parts, tracing
+from ..tensorflow.parts import tf
+from . import holdings, outlook
+from .decision import bytes_of, fingerprint, versions
+from .examine import has_own
 from .held import HeldBatches
 from .pipeline import validation_batches
 
 STEPS = 3  # of a trial, at least: the first one is not like the others
 FORECAST = 2  # trials that a forecast is made of; those behind them look for the largest batch
 UNFELT = 10.0  # seconds that the steps of a trial may take beyond the least
-BETWEEN = "(between layers)"
-LAYERS = 200  # that are told one by one
-SECONDS = 10.0  # to look for the largest batch of data whose shapes differ
 
 
 def is_wanted():
@@ -99,7 +96,7 @@ class Planner:
             return
         facts = self._loop_facts(*self._loop)
         rows = facts["rows"] = facts["rows"] or _rows_of(graph)
-        self._tell({**facts, "static": _curve(graph, graphs, rows) if rows else []})
+        self._tell({**facts, "static": outlook.curve(graph, graphs, rows) if rows else []})
 
     def second_step(self):
         """A loop that applies gradients in a way of its own has come to its second batch."""
@@ -127,7 +124,7 @@ class Planner:
     def _plan(self, model, function, held):
         before, prepared = anonymous(), most()
         held.listed()  # its buffers are filled before the first batch comes; data that fails says so itself
-        shapes = worst(held)
+        shapes = holdings.worst(held)
         began = time.monotonic()
         graphs = {}
         graph = None
@@ -146,7 +143,8 @@ class Planner:
             "own_step": has_own(model, "train", self._source),
             "wrote": written.kept(),
             "shapes": shapes,
-            **facts_of(model, graph, graphs, held.rows(), *_pipeline(self._heart.train_source)),
+            "samples": holdings.samples(self._heart.train_source, held.rows()),
+            **outlook.facts_of(model, graph, graphs, held.rows(), *holdings.of(self._heart.train_source)),
         }
         facts["seconds"]["trace"] = traced
         facts["validation"] = self._validation(model, held)
@@ -216,33 +214,6 @@ class Planner:
             return {"failed": f"{type(error).__name__}: {str(error)[:200]}"}
 
 
-def facts_of(model, graph, graphs, rows, pipeline, preloaded):
-    """What can be told of a training before its first step; `graph` is that of its step, None where it has none."""
-    began = time.monotonic()
-    facts = {
-        "rows": rows,
-        "in_use": anonymous(),
-        "files": files(),
-        "model": sizes_of(model),
-        "eager": bool(model.run_eagerly),
-        "jit": bool(model.jit_compile),
-        "replicas": _replicas(model),
-        "optimizer": type(getattr(model, "optimizer", None)).__name__,
-        "notes": notes(model),
-        "dtype": str(getattr(getattr(model, "dtype_policy", None), "name", "")),
-        "bfloat16": has_bfloat16(),
-        "pipeline": pipeline,
-        "preloaded": preloaded,
-    }
-    if graph is not None:
-        read = {}  # of the graph, once for all three
-        facts["static"] = _curve(graph, graphs, rows, read)
-        alive = liveness.at_peak(graph, graphs, rows, rows, read)
-        facts["layers"] = _layers(model, alive, work.shares(graph, graphs, rows, read))
-    facts["seconds"] = {"static": time.monotonic() - began}
-    return facts
-
-
 def wait_to_be_ended():
     """Nothing of the script's runs any more; the supervisor takes the process and its children away."""
     supervisor = os.environ.get("KEEPFIT_PULSE", "")  # a file of its own, which is gone when it is
@@ -267,129 +238,7 @@ def _trial(function, batches, least, most):
     return {"peak": max(peaks), "spread": max(peaks[1:]) - min(peaks[1:]), "seconds": min(took[1:])}
 
 
-def worst(held):
-    """Where shapes differ from batch to batch: the largest one takes the first one's place.
-
-    {batches, largest, mean, padding}: how many were looked at, bytes, and the share of zeros in sequences of whole
-    numbers whose length differs, which is what those are padded with. None where all batches are alike.
-    """
-    spec = tf().nest.flatten(held.spec())
-    if not all(isinstance(leaf, tf().TensorSpec) for leaf in spec) or not any(map(_differs, spec)):
-        return None
-    until = time.monotonic() + SECONDS
-    largest, sizes, zeros, words = held.first(), [], 0, 0
-    for batch in itertools.chain([largest], held.more()):
-        size = sum(map(_bytes, parts.leaves(batch)))
-        if size > max(sizes, default=0):
-            largest = batch
-        sizes.append(size)
-        for leaf, told in zip(tf().nest.flatten(batch), spec):
-            if leaf.dtype.is_integer and leaf.shape.rank == 2 and _differs(told):
-                zeros += int(tf().math.count_nonzero(leaf == 0))
-                words += int(tf().size(leaf))
-        if time.monotonic() > until:
-            break
-    held.instead(largest)
-    mean = sum(sizes) // len(sizes)
-    return {"batches": len(sizes), "largest": max(sizes), "mean": mean, "padding": zeros / words if words else 0.0}
-
-
-def _differs(spec):
-    return spec.shape.rank is not None and None in spec.shape.as_list()[1:]
-
-
-def _pipeline(owner):
-    """(what the stages of the input hold, bytes of the arrays it starts from)"""
-    adapter = getattr(owner, "data_adapter", None)
-    arrays = getattr(adapter, "_inputs", None)
-    return held_by_arrays(arrays) if arrays is not None else held_by(getattr(adapter, "_dataset", None))
-
-
-def held_by_arrays(arrays):
-    """Each array once, also where it is both what is given and what is wanted; files mapped to memory not at all."""
-    found = {_address(leaf): leaf for leaf in parts.leaves(arrays) if not isinstance(leaf, np().memmap)}
-    return [], sum(map(_bytes, found.values()))
-
-
-def _address(leaf):
-    return getattr(leaf, "__array_interface__", {}).get("data", (id(leaf),))[0]
-
-
-def held_by(dataset):
-    return (buffers.of(dataset), buffers.preloaded(dataset)) if hasattr(dataset, "_inputs") else ([], 0)
-
-
-def _curve(graph, graphs, rows, read=None):
-    """[(rows, bytes)]: what the graph says of batches of other sizes."""
-    wanted = sorted({1, max(1, rows // 2), rows, 2 * rows})
-    return liveness.curve(graph, graphs, rows, wanted, read)
-
-
-def _layers(model, alive, work):
-    """By layer: what it made of all that is alive at the peak, the bytes of its weights, its share of the work."""
-    weights = {}
-    for layer in model._flatten_layers(include_self=False, recursive=False):
-        weights[layer.name] = sum(bytes_of(variable) for variable in layer.weights)
-    alive, work = ([(name.split("/"), value) for name, value in found] for found in (alive, work))
-    owners = owners_of({word for words, _ in work for word in words}, weights)
-
-    def by_owner(found):
-        sums = dict.fromkeys([*weights, BETWEEN], 0)
-        for words, value in found:
-            sums[next((owners[word] for word in words if word in owners), BETWEEN)] += value
-        return sums
-
-    kept, share = by_owner(alive), by_owner(work)
-    told = [
-        {
-            "name": name,
-            "activation_bytes": kept[name],
-            "weight_bytes": weights.get(name, 0),
-            "time_share": round(share[name], 4),
-        }
-        for name in [*weights, BETWEEN]
-    ]
-    told.sort(key=lambda each: -each["activation_bytes"] - each["weight_bytes"])
-    return told[:LAYERS]
-
-
-def owners_of(scopes, layers):
-    """{scope: layer}. Where its name was taken already a layer goes by that and a number.
-
-    So `conv2d_1` may be the layer of that name or another call of `conv2d`: the one that would have no scope else.
-    """
-    owners, either = {}, []
-    for scope in sorted(scopes):
-        stem, _, number = scope.rpartition("_")
-        numbered = number.isdigit() and stem in layers
-        if scope in layers and numbered:
-            either.append((scope, stem))
-        elif scope in layers or numbered:
-            owners[scope] = scope if scope in layers else stem
-    for scope, stem in either:
-        known = set(owners.values())
-        owners[scope] = stem if scope in known and stem not in known else scope
-    return owners
-
-
 def _rows_of(graph):
     """The first dimension of a traced step's arguments, where they agree on one."""
     found = {int(tensor.shape[0]) for tensor in graph.inputs if tensor.shape.rank and tensor.shape[0] is not None}
     return found.pop() if len(found) == 1 else 0
-
-
-def _bytes(leaf):
-    """Of an array, a tensor (ragged and sparse ones too) or a table."""
-    if hasattr(leaf, "memory_usage"):
-        return int(np().sum(leaf.memory_usage(index=False)))
-    if isinstance(leaf, tf().RaggedTensor):
-        return _bytes(leaf.flat_values)
-    if isinstance(leaf, tf().SparseTensor):
-        return _bytes(leaf.values) + _bytes(leaf.indices)
-    size = getattr(leaf, "nbytes", None)
-    return int(size) if size is not None else int(np().prod(leaf.shape)) * leaf.dtype.size
-
-
-def _replicas(model):
-    strategy = getattr(model, "_distribute_strategy", None) or import_module("tensorflow").distribute.get_strategy()
-    return int(strategy.num_replicas_in_sync)

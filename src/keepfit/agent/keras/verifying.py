@@ -8,8 +8,8 @@ import inspect
 import os
 from importlib import import_module
 
-from ..tensorflow import parts
-from .planning import STEPS, Planner, worst
+from . import holdings
+from .planning import STEPS, Planner
 
 MORE = 6  # steps: a peak still rises a little from step to step, and what is verified is to hold
 
@@ -47,11 +47,10 @@ class Verifier(Planner):
         self._try_all(function, held)
 
     def _sized(self, held, rows):
-        adapter = getattr(self._heart.train_source, "data_adapter", None)
-        arrays = getattr(adapter, "_inputs", None)
+        adapter, arrays = holdings.adapted(self._heart.train_source)
         if arrays is not None and adapter.batch_size == rows:
-            steps = len(parts.leaves(arrays)[0]) // (rows * held.count)
+            steps = holdings.samples(self._heart.train_source, rows) // (rows * held.count)
             if steps > 1:  # the first one is not like the others
                 return held.handed_on(), min(STEPS, steps), min(MORE, steps)
-        worst(held)
+        holdings.worst(held)
         return held.sized(rows, MORE), STEPS, MORE

@@ -28,23 +28,13 @@ _IN_PLACE = {
 
 def estimate(graph, graphs, batch):
     """What the supervisor wants to know: bytes for the whole batch, and for a single row."""
-    (_, one), (_, whole) = curve(graph, graphs, batch, (1, batch))
+    one, whole = Count(graphs, batch, (1, batch)).peaks(graph)
     return {"whole": whole, "one": one}
 
 
 def peak_bytes(graph, graphs, batch, rows):
     """The peak of one call with `rows` in place of `batch`; `graphs` are the functions traced on the way, by name."""
-    return _Count(graphs, batch, (rows,)).peaks(graph)[0]
-
-
-def curve(graph, graphs, batch, wanted, read=None):
-    """[(rows, bytes)]: the peaks of calls with so many rows, all in one walk."""
-    return list(zip(wanted, _Count(graphs, batch, tuple(wanted), read).peaks(graph)))
-
-
-def at_peak(graph, graphs, batch, rows, read=None):
-    """[(name of an operation, bytes of what it made)] of all that is alive at the peak, calls looked into."""
-    return list(_Count(graphs, batch, (rows,), read).alive(graph))
+    return Count(graphs, batch, (rows,)).peaks(graph)[0]
 
 
 _Node = collections.namedtuple("_Node", "operation kind inputs outputs callees")
@@ -148,16 +138,21 @@ def _shape_of(tensor, batch):
     return size, by_rows, unknown == [0]
 
 
-class _Count(Walk):
-    """For several numbers of rows at a time; the last of them says which of two buffers is the larger one."""
+class Count(Walk):
+    """For several numbers of rows in one walk; the last of them says which of two buffers is the larger one."""
 
     def __init__(self, graphs, batch, wanted, read=None):
         super().__init__(graphs, batch, wanted[-1], read)
-        self._wanted = wanted
+        self._wanted = tuple(wanted)
         self._known = {}  # graphs already walked -> [(peak, number of the operation it comes at)], as `_found` has it
 
     def peaks(self, graph):
+        """Bytes, for each of the wanted rows."""
         return [peak for peak, _ in self._found(graph)]
+
+    def curve(self, graph):
+        """[(rows, bytes)]"""
+        return list(zip(self._wanted, self.peaks(graph)))
 
     def _found(self, graph):
         """[(peak, number of the operation it comes at)], one for each of the wanted rows."""
@@ -173,13 +168,17 @@ class _Count(Walk):
             self._known[id(graph)] = found
         return self._known[id(graph)]
 
-    def alive(self, graph):
-        """Of the last of the wanted rows."""
-        most = self._found(graph)[-1][1]
+    def alive(self, graph, rows):
+        """(name of an operation, bytes of what it made), of all that is alive at the peak of so many; they are wanted.
+
+        Calls are looked into.
+        """
+        place = self._wanted.index(rows)
+        most = self._found(graph)[place][1]
         node, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
-        yield from ((buffer.maker, size) for buffer in owned if (size := self._whole(buffer.fixed, buffer.each)))
+        yield from ((buffer.maker, size) for buffer in owned if (size := buffer.fixed + buffer.each * rows))
         if node is not None and node.callees:
-            yield from self.alive(max(node.callees, key=lambda callee: self.peaks(callee)[-1]))
+            yield from self.alive(max(node.callees, key=lambda callee: self.peaks(callee)[place]), rows)
 
     def _whole(self, fixed, each):
         return fixed + each * self.rows
