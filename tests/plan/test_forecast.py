@@ -174,11 +174,19 @@ def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     assert largest.next_size(known, trials, [Trial(128, 600 * MIB)], wanted, overshot=[200]) == 0
 
 
-def test_a_size_that_was_climbed_to_bends_the_line_of_the_second_trial():
-    """An LSTM: a row took 1.1 MiB up to 352 rows, and 2.7 from there to the 445 that had been climbed to."""
-    known, wanted = facts(rows=768, row=MIB), largest.Wanted(1 << 30)
-    trials = [Trial(24, 437 * MIB), Trial(96, 482 * MIB), Trial(445, 1048 * MIB)]
-    assert 352 < largest.next_size(known, trials, [Trial(352, 792 * MIB)], wanted) < 440
+def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
+    """An LSTM: its rows took 1.1 MiB up to the 352 of the first trial, and 2.1 from there; 0.84 by its graph."""
+    small = {"weights": 3 * MIB, "trainable": 3 * MIB, "optimizer": 6 * MIB}
+    known, wanted = facts(768, 283 * MIB, int(0.84 * MIB), model=small), largest.Wanted(1 << 30)
+    trials, climbed = [Trial(24, 437 * MIB), Trial(96, 482 * MIB)], [Trial(445, 1048 * MIB)]
+    assert 400 < largest.next_size(known, trials, [Trial(352, 792 * MIB)], wanted, climbed=climbed) < 460
+
+
+def test_a_climb_whose_steps_differ_tells_less():
+    """An encoder: 116 rows came to 1,889 MiB in one step, and to 1,591 in another; alone to 1,555."""
+    known, wanted = facts(192, 381 * MIB, int(7.55 * MIB)), largest.Wanted(2 << 30)
+    trials, climbed = [Trial(6, 533 * MIB), Trial(48, 938 * MIB)], [Trial(116, 1889 * MIB, 3.8, 298 * MIB)]
+    assert 140 < largest.next_size(known, trials, [Trial(112, 1523 * MIB)], wanted, climbed=climbed) < 166
 
 
 def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():

@@ -18,10 +18,12 @@ STRIDE, TRIED = 1.1, 4  # each size so many times the one before it, and so many
 PATIENCE = 4.0  # seconds that a step of the climb may take: the limit may be far, and two trials are to come
 TRIALS = 2
 DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
-# A further row may take so many times what the rows so far have taken: in the climb, from there to a fresh process, and
-# from one of those to the next. The same batch may also peak higher there: of the limit so much is left free, or half
-# of what the steps of a trial differ by.
-STEEPER = (1.25, 1.1, 1.0)
+# A further row may take so many times what the rows so far have taken: in the climb, and from there to a fresh process.
+STEEPER = (1.25, 1.1)
+# What a row takes beyond so many times what its graph keeps alive is malloc's doing, which grows faster than the rows.
+EXPLAINED = 1.3
+# The same batch may peak higher the next time: of the limit so much is left free by the first trial and the second, or
+# half of what the steps of the one before differ by.
 FREE = ((64 << 20, 0.1), (28 << 20, 0.02))  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
@@ -44,25 +46,30 @@ class Wanted:
 
 
 def next_size(
-    facts: Facts, trials: Sequence[Trial], verified: Sequence[Trial], wanted: Wanted, overshot: Sequence[int] = ()
+    facts: Facts,
+    trials: Sequence[Trial],
+    verified: Sequence[Trial],
+    wanted: Wanted,
+    overshot: Sequence[int] = (),
+    climbed: Sequence[Trial] = (),
 ) -> int:
     """The rows to verify next; 0: nothing more is to be gained, or the trials are used up.
 
     `overshot` are sizes that came to the limit: then it is half-way between that and what did not.
     """
-    tried = [*trials, *verified]
+    tried = [*trials, *climbed, *verified]
     if not tried or len(verified) + len(overshot) >= TRIALS:
         return 0
     if overshot:
         return wanted.rounded((max(trial.rows for trial in tried) + min(overshot)) // 2)
-    turn = len(verified)
-    least, share = FREE[turn]
-    free = max(least, int(share * wanted.limit), *(trial.spread // 2 for trial in tried))
-    slope = _slope(facts, tried)
-    if verified:  # in other processes than the small ones, whose held more: by what its own rows took
-        last, once = verified[-1], facts.in_use + facts.model["trainable"] + FIRST
-        slope = max(slope, (last.peak - once) / last.rows)
-    rows = wanted.rounded(_reaching(facts, tried[-1], STEEPER[1 + turn] * slope, wanted.limit - free))
+    last = tried[-1]
+    if verified:
+        slope = _further(facts, trials, climbed, last)
+    else:
+        slope, last = STEEPER[1] * _slope(facts, tried), _calm(last)
+    least, share = FREE[len(verified)]
+    free = max(least, int(share * wanted.limit), last.spread // 2)
+    rows = wanted.rounded(_reaching(facts, last, slope, wanted.limit - free))
     best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
 
@@ -83,11 +90,26 @@ def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
 def _slope(facts: Facts, tried: Sequence[Trial]) -> float:
     """Bytes that a further row takes, by what the rows up to the last that was tried have taken."""
     first, last = min(tried, key=lambda trial: trial.rows), tried[-1]
-    slopes = [_between(first, last), *(_between(last, more) for more in tried if more.rows > last.rows)]
+    slope = _between(first, last)
     if last.peak - first.peak < DROWNED:  # in chance: so that the graph counts too
         known = line(facts, tried)
-        slopes.append(known.slope if known is not None else 0.0)
-    return max(slopes)
+        slope = max(slope, known.slope if known is not None else 0.0)
+    return slope
+
+
+def _further(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], last: Trial) -> float:
+    """The same beyond a fresh process' last: by its own rows, and by those of the other process, which holds more."""
+    took = (last.peak - facts.in_use - facts.model["trainable"] - FIRST) / last.rows
+    slopes = [took, _between(min(trials, key=lambda trial: trial.rows), last)]
+    if climbed:
+        slopes.append(_between(trials[-1], _calm(climbed[-1])))
+    counted = (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
+    return max(slopes) * max(1.0, took / (EXPLAINED * counted) if counted > 0 else 1.0)
+
+
+def _calm(trial: Trial) -> Trial:
+    """Without what only some of its steps had in malloc's hands from the sizes before it."""
+    return replace(trial, peak=trial.peak - trial.spread // 2)
 
 
 def _between(less: Trial, more: Trial) -> float:

@@ -233,7 +233,7 @@ def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each size in a process of its own."""
     before = [*made.trials, *made.climbed]
-    while rows := largest.next_size(made.facts, before, made.verified, made.wanted, made.overshot):
+    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted, made.overshot, made.climbed):
 
         def one(heard: Rehearsal, rows: int = rows) -> int:
             return 0 if heard.tried else rows

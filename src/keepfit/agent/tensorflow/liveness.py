@@ -176,7 +176,7 @@ class Count(Walk):
         place = self._wanted.index(rows)
         most = self._found(graph)[place][1]
         node, _, _, owned = next(itertools.islice(self._walk(graph), most, None), (None, 0, 0, ()))
-        yield from ((buffer.maker, size) for buffer in owned if (size := buffer.fixed + buffer.each * rows))
+        yield from ((buffer.maker.name, size) for buffer in owned if (size := buffer.fixed + buffer.each * rows))
         if node is not None and node.callees:
             yield from self.alive(max(node.callees, key=lambda callee: self.peaks(callee)[place]), rows)
 
@@ -205,16 +205,18 @@ class Count(Walk):
             longer = 1.0 if alias else self._longer(node, buffers)
             made = []
             for place, tensor in enumerate(node.outputs):
-                (fixed, each), buffer = self._size(tensor), None
-                if kind in _LOOPS and tensor.dtype.name == "variant":
-                    fixed, each = self._listed(node, place)
-                elif longer != 1.0 and self.only_rows_unknown(tensor):
-                    each = int(each * longer)
+                buffer = None
                 if alias:
                     source = node.inputs[min(place, len(node.inputs) - 1)] if node.inputs else None
                     buffer = buffers.get(id(source))
                     if buffer is None:
                         continue  # a variable, a constant, an argument: no memory of this step's
+                fixed, each = self._size(tensor)
+                if kind in _LOOPS and tensor.dtype.name == "variant":
+                    fixed, each = self._listed(node, place)
+                elif longer != 1.0 and self.only_rows_unknown(tensor):
+                    each = int(each * longer)
+                if alias:
                     # The same buffer under another shape, which may tell more of its size than the first did.
                     if self._whole(fixed, each) > self._whole(buffer.fixed, buffer.each):
                         live, live_each = live + fixed - buffer.fixed, live_each + each - buffer.each
@@ -223,11 +225,11 @@ class Count(Walk):
                     same = (b for b in inputs if b.fixed == fixed and b.each == each)
                     buffer = next((b for b in same if not b.readers and id(b) in alive), None)
                 if buffer is None:
-                    buffer = _Buffer(operation.name, fixed, each)
+                    buffer = _Buffer(operation, fixed, each)
                     alive[id(buffer)] = buffer
                     live, live_each = live + fixed, live_each + each
                 elif kind in _IN_PLACE:
-                    buffer.maker = operation.name
+                    buffer.maker = operation
                 buffer.readers += readers[id(tensor)]
                 buffers[id(tensor)] = buffer
                 made.append(buffer)

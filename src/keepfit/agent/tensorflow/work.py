@@ -28,8 +28,8 @@ class _Work(Walk):
             yield from self.of(node.callees[0], name, times * max(1, turns))  # of two branches one is taken
 
     def _work(self, node):
-        written = sum(map(self._count, node.outputs))
-        if not written or node.kind in _NOTHING:
+        written = 0 if node.kind in _NOTHING else sum(map(self._count, node.outputs))
+        if not written:
             return 0
         return WRITTEN * written + self._products(node, written)
 
