@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from functools import partial
 from typing import Any
 
@@ -47,7 +48,7 @@ def recomputed(model: Any) -> Any:
 
 
 def _borders(model: Any) -> list[Any]:
-    """Where a single tensor goes from one side to the other, in about equal distances."""
+    """Where a single tensor goes from one side to the other, with about as many numbers between one and the next."""
     steps = [operation for operation in model.operations if operation._inbound_nodes]
     made = {id(tensor): place for place, step in enumerate(steps) for tensor in step._inbound_nodes[0].output_tensors}
     last = dict.fromkeys(made, 0)
@@ -55,9 +56,15 @@ def _borders(model: Any) -> list[Any]:
         for tensor in step._inbound_nodes[0].input_tensors:
             last[id(tensor)] = max(last.get(id(tensor), 0), place)
     alone = [place for place in range(1, len(steps) - 1) if sum(made[each] <= place < last[each] for each in made) == 1]
-    wanted = [len(steps) * part // BLOCKS for part in range(1, BLOCKS)]
-    chosen = sorted({min(alone, key=lambda place: abs(place - near)) for near in wanted})
+    sums = list(itertools.accumulate(sum(map(_numbers, step._inbound_nodes[0].output_tensors)) for step in steps))
+    wanted = [sums[-1] * part // BLOCKS for part in range(1, BLOCKS)]
+    chosen = sorted({min(alone, key=lambda place: abs(sums[place] - near)) for near in wanted})
     return [steps[place]._inbound_nodes[0].output_tensors[0] for place in chosen]
+
+
+def _numbers(tensor: Any) -> int:
+    """Of one row."""
+    return math.prod(size or 1 for size in tensor.shape)
 
 
 def freeze_half(model: Any) -> None:

@@ -217,6 +217,26 @@ def test_parts_and_blocks_are_another_training_where_rows_or_draws_count(kind, s
     assert not there["micro_batch"].exact and said in there["micro_batch"].how
 
 
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=60))
+def test_blocks_to_recompute_are_runs_of_about_the_same_size(sizes):
+    blocks = options._blocks(sizes)
+    assert [place for block in blocks for place in block] == list(range(len(sizes)))
+    assert all(blocks) and len(blocks) <= options.BLOCKS
+    largest_block = max(sum(sizes[place] for place in block) for block in blocks)
+    assert largest_block <= sum(sizes) / options.BLOCKS + max(sizes)
+
+
+def test_the_borders_of_recomputed_blocks_are_named_and_stay():
+    layers = [{"name": f"early_{place}", "place": place, "activation_bytes": 60 * MIB} for place in range(8)]
+    layers += [{"name": f"late_{place}", "place": 8 + place, "activation_bytes": 5 * MIB} for place in range(32)]
+    known = facts(layers=layers[::-1])  # the largest first, as they come, or in any other order
+    trials = tried(known, 300 * MIB, 4 * MIB)
+    found = {option.name: option for option in options.priced(known, trials, 800 * MIB)}["recompute"]
+    assert "with borders after early_2, early_4, early_7; " in found.how
+    saved = forecast.forecast(known, trials, known.rows).peak - found.peak
+    assert saved == 256 * 4 * MIB - known.model["trainable"] - (180 + 3 * 60) * MIB
+
+
 def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     known = facts()
     trials = tried(known, 300 * MIB, 4 * MIB)

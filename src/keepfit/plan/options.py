@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, groupby
 from typing import Any
 
 from ..facts import Remedy, Splitting
@@ -209,13 +210,7 @@ def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
         yield Option("optimizer", "Adafactor", peak - int(0.98 * state), 1.1, False, "keras.optimizers.Adafactor(…)")
     if state > trainable // 8:
         yield Option("optimizer", "SGD", peak - state, 1.0, False, "keras.optimizers.SGD(…)")
-    blocks = max((int(layer["activation_bytes"]) for layer in facts.layers), default=0)
-    kept = max(blocks, 2 * activations // BLOCKS)
-    if activations > kept and len(facts.layers) >= SPANNED * BLOCKS:
-        how = f"keras.remat around {BLOCKS} blocks of several layers each; a single layer saves nothing"
-        if notes := facts.told.get("notes"):  # tried: another mask in the backward pass, a moving mean that moved twice
-            how += "; dropout would draw, and BatchNormalization count, a second time: leave them outside"
-        yield Option("recompute", BLOCKS, peak - (activations - kept), RECOMPUTED, not notes, how)
+    yield from _recomputed(facts, peak)
     if trainable:
         how = "layer.trainable = False for the first half of the weights"
         yield Option("freeze", 0.5, peak - (trainable + state) // 2, 0.8, False, how)
@@ -223,6 +218,31 @@ def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
         saved = 3 * (model["weights"] + trainable + state) // 4 + activations // 2
         how = "the same architecture at half the width, by itself or as a student of the large one"
         yield Option("smaller_model", 0.5, peak - saved, 0.4, False, how)
+
+
+def _recomputed(facts: Facts, peak: int) -> Iterator[Option]:
+    """Blocks of layers that hold about the same: one is there while it is recomputed, of the others their borders."""
+    layers = sorted(facts.layers, key=lambda layer: int(layer.get("place") or 0))
+    blocks = _blocks([int(layer["activation_bytes"]) for layer in layers])
+    borders = [layers[block[-1]] for block in blocks[:-1]]
+    kept = max((sum(int(layers[place]["activation_bytes"]) for place in block) for block in blocks), default=0)
+    kept += sum(int(layer["activation_bytes"]) for layer in borders)
+    activations = _activations(facts)
+    if activations <= kept or len(layers) < SPANNED * BLOCKS:
+        return
+    names = ", ".join(str(layer.get("name")) for layer in borders)
+    how = f"keras.remat around {len(blocks)} blocks of layers, with borders after {names}; a single layer saves nothing"
+    if notes := facts.told.get("notes"):  # tried: another mask in the backward pass, a moving mean that moved twice
+        how += "; dropout would draw, and BatchNormalization count, a second time: leave them outside"
+    yield Option("recompute", len(blocks), peak - (activations - kept), RECOMPUTED, not notes, how)
+
+
+def _blocks(sizes: Sequence[int]) -> list[list[int]]:
+    """Places in their order, in so many runs of about the same sum; fewer where single ones are too large."""
+    whole = max(1, sum(sizes))
+    middles = [end - size / 2 for end, size in zip(accumulate(sizes), sizes, strict=True)]
+    numbers = [min(BLOCKS - 1, int(BLOCKS * middle / whole)) for middle in middles]
+    return [list(run) for _, run in groupby(range(len(sizes)), key=numbers.__getitem__)]
 
 
 def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:

@@ -50,7 +50,7 @@ def _sizes(rows):
 
 
 def _layers(model, alive, work):
-    """By layer: what it made of all that is alive at the peak, the bytes of its weights, its share of the work."""
+    """By layer: its place in the model, what it made of all that is alive at the peak, its weights' bytes, its work."""
     weights = {}
     for layer in model._flatten_layers(include_self=False, recursive=False):
         weights[layer.name] = sum(bytes_of(variable) for variable in layer.weights)
@@ -67,11 +67,12 @@ def _layers(model, alive, work):
     told = [
         {
             "name": name,
+            "place": place,
             "activation_bytes": kept[name],
             "weight_bytes": weights.get(name, 0),
             "time_share": round(share[name], 4),
         }
-        for name in [*weights, BETWEEN]
+        for place, name in enumerate([*weights, BETWEEN])
     ]
     told.sort(key=lambda each: -each["activation_bytes"] - each["weight_bytes"])
     return told[:LAYERS]
