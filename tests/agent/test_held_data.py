@@ -17,7 +17,7 @@ def tf(needs):
 
 
 def held(*arrays):
-    from keepfit.agent.keras.planning import held_by_arrays
+    from keepfit.agent.keras.holdings import held_by_arrays
 
     return held_by_arrays(arrays)[1]
 
@@ -33,7 +33,7 @@ def test_what_lies_in_a_file_is_not_in_memory(tmp_path):
 
 
 def test_batches_that_are_no_plain_tensors(tf):
-    from keepfit.agent.keras.planning import _bytes
+    from keepfit.agent.keras.holdings import _bytes
 
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     ragged = tf.ragged.constant([[1, 2, 3], [4]], dtype=tf.int32)
