@@ -26,13 +26,15 @@ def made(facts=FACTS, **more):
 
 
 def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(tmp_path):
-    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), 4 << 30)
+    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
     memory.keep(made())
     assert memory.of(FACTS)["trials"] == [[8, 350 * MIB, 0.1], [128, 480 * MIB, 0.3]]
     stride = replace(FACTS, static=tuple((rows, 2 * size) for rows, size in FACTS.static))
     assert memory.of(stride) is None
     assert memory.of(replace(FACTS, in_use=FACTS.in_use + 2 * forecast.CHANCE)) is None
-    assert planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), 2 << 30).of(FACTS) is None
+    assert memory.of(replace(FACTS, samples=100)) is None  # the search went beyond that
+    smaller = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(2 << 30))
+    assert smaller.of(FACTS) is None
 
 
 def test_without_a_fence_it_says_what_that_leaves_out():
