@@ -20,7 +20,8 @@ TRIALS = 2
 DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
 # A further row may take so many times what the rows so far have taken: in the climb, and from there to a fresh process.
 STEEPER = (1.25, 1.1)
-# What a row takes beyond so many times what its graph keeps alive is malloc's doing, which grows faster than the rows.
+# Where a row takes more than so many times what its graph keeps alive, further ones were seen to take still more (LSTM,
+# GRU, U-Net).
 EXPLAINED = 1.3
 # The same batch may peak higher the next time: of the limit so much is left free by the first trial and the second, or
 # half of what the steps of the one before differ by.

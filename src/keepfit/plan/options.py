@@ -20,8 +20,8 @@ DIFFERS = {
     "batch-statistics": "BatchNormalization sees the rows of a part, not of the batch",
     "random-draws": "dropout and the like draw other numbers",
 }
-# Of the activations, what mixed precision saves: what a CPU casts for an operation is there twice (`bench options`,
-# two models: 0.18 and 0.43).
+# Of the activations, what mixed precision saves: half by their type; on a CPU less was seen (`bench options`, the two
+# models it was chosen by: 0.18 and 0.43).
 MIXED_ON_HOST, MIXED_ON_DEVICE = 1 / 3, 1 / 2
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
@@ -188,7 +188,7 @@ def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
 def _mixed_on_host(facts: Facts, peak: int) -> Iterator[Option]:
     how = "; float16 is slow on a CPU"
     if facts.told.get("bfloat16") is False:
-        how += ", and on this one bfloat16 too: convolutions may take five times as long"
+        how += ", and on this one bfloat16 too: convolutions took three to seven times as long on such a one"
     return _mixed(facts, peak, "mixed_bfloat16", MIXED_ON_HOST, how)
 
 
