@@ -65,12 +65,12 @@ def next_size(
         return wanted.rounded((max(trial.rows for trial in tried) + min(overshot)) // 2)
     last = tried[-1]
     if verified:
-        slope = _further(facts, trials, climbed, last)
+        slope, steeper = _further(facts, trials, climbed, last), 1.0
     else:
-        slope, last = STEEPER[1] * _slope(facts, tried), _calm(last)
+        slope, steeper, last = _slope(facts, tried), STEEPER[1], _calm(last)
     least, share = FREE[len(verified)]
     free = max(least, int(share * wanted.limit), last.spread // 2)
-    rows = wanted.rounded(_reaching(facts, last, slope, wanted.limit - free))
+    rows = wanted.rounded(_reaching(facts, last, slope, steeper, wanted.limit - free))
     best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
 
@@ -83,7 +83,7 @@ def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
     if not trials or len(trials) >= TRIED:
         return 0
     last = trials[-1]
-    rows = _reaching(facts, last, STEEPER[0] * _slope(facts, trials), int(CLIMBED * wanted.limit))
+    rows = _reaching(facts, last, _slope(facts, trials), STEEPER[0], int(CLIMBED * wanted.limit))
     rows = wanted.rounded(min(rows, int(PATIENCE * last.rows / max(last.seconds, 1e-9))))
     return rows if rows >= STRIDE * last.rows else 0
 
@@ -117,9 +117,13 @@ def _between(less: Trial, more: Trial) -> float:
     return (more.peak - less.peak) / (more.rows - less.rows) if more.rows > less.rows else 0.0
 
 
-def _reaching(facts: Facts, last: Trial, slope: float, bytes_at_most: int) -> int:
-    """The most rows that stay below, from the last that was tried."""
-    slope = max(1.0, slope)
+def _reaching(facts: Facts, last: Trial, slope: float, steeper: float, bytes_at_most: int) -> int:
+    """The most rows that stay below, from the last that was tried, where a row may take so many times the slope.
+
+    Down from a size that needed more, it is the gentler slope that is the careful one.
+    """
+    upwards = bytes_at_most - facts.later >= last.peak
+    slope = max(1.0, slope * steeper if upwards else slope / steeper)
     return fitting(facts, Line(last.peak - slope * last.rows, slope), bytes_at_most)
 
 
