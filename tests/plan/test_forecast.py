@@ -191,6 +191,15 @@ def test_a_climb_whose_steps_differ_tells_less():
     assert 140 < largest.next_size(known, trials, [Trial(112, 1523 * MIB)], wanted, climbed=climbed) < 166
 
 
+def test_where_a_single_row_takes_nearly_all_of_the_room_it_is_verified_and_then_the_next():
+    """MobileNetV2 in 1 GiB: nothing was found, because a single row came above what the first trial leaves free."""
+    known, wanted, trials = facts(96, 800 * MIB, 13 * MIB), largest.Wanted(1 << 30), [Trial(1, 945 * MIB, 0.2)]
+    assert largest.next_climb(known, trials, wanted) == 0
+    assert largest.next_size(known, trials, [], wanted) == 1
+    assert 3 <= largest.next_size(known, trials, [Trial(1, 940 * MIB)], wanted) <= 6
+    assert largest.next_size(known, trials, [], dataclasses.replace(wanted, multiple=8)) == 0
+
+
 def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30)
     trials = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)]

@@ -71,6 +71,8 @@ def next_size(
     least, share = FREE[len(verified)]
     free = max(least, int(share * wanted.limit), last.spread // 2)
     rows = wanted.rounded(_reaching(facts, last, slope, steeper, wanted.limit - free))
+    if not verified and rows < 1:  # so little room that what was tried in small is most of it
+        rows = wanted.rounded(largest(facts, trials, wanted))
     best = largest(facts, verified, wanted)
     return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
 
@@ -99,7 +101,13 @@ def _slope(facts: Facts, tried: Sequence[Trial]) -> float:
 
 
 def _further(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], last: Trial) -> float:
-    """The same beyond a fresh process' last: by its own rows, and by those of the other process, which holds more."""
+    """The same beyond a fresh process' last: by its own rows, and by those of the other process, which holds more.
+
+    As few rows as the small trials had say nothing of a further one: then it is the graph's and theirs.
+    """
+    if last.rows <= max((trial.rows for trial in trials), default=0):
+        known = line(facts, trials)
+        return known.slope if known is not None else 0.0
     took = (last.peak - facts.in_use - facts.model["trainable"] - FIRST) / last.rows
     slopes = [took, _between(min(trials, key=lambda trial: trial.rows), last)]
     if climbed:
