@@ -68,7 +68,7 @@ def _command(name: str, batch: int) -> list[str]:
     return [sys.executable, "-m", "bench.forecast_models", name, str(batch), "adam", "arrays"]
 
 
-def _fits(name: str, batch: int, budget: int) -> bool:
+def fits(name: str, batch: int, budget: int) -> bool:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "BENCH_HELD": str(HELD)}
     with stage.memory_cgroup(budget) as directory:
         command = [*stage.entering(directory), *_command(name, batch)]
@@ -93,9 +93,9 @@ def _truth(name: str, budget: int, near: int) -> int:
     low, high, step = 0, 0, EXACT  # the largest that ran, the smallest above it that did not; 0: none so far
     with ThreadPoolExecutor(2) as pool:
         while pair := _next_pair(low, high, near, step):
-            fits = dict(zip(pair, pool.map(lambda size: _fits(name, size, budget), pair), strict=True))
-            low = max((size for size in pair if fits[size]), default=low)
-            high = min((size for size in (*pair, high) if size > low and not fits.get(size)), default=0)
+            ran = dict(zip(pair, pool.map(lambda size: fits(name, size, budget), pair), strict=True))
+            low = max((size for size in pair if ran[size]), default=low)
+            high = min((size for size in (*pair, high) if size > low and not ran.get(size)), default=0)
             step = min(0.3, 2 * step)
     return low
 
