@@ -1,17 +1,21 @@
 """The largest batch that fits: what `keepfit plan` finds in two trials, beside the truth and two usual ways to find it.
 
-The truth is found in cgroups of the budget's size. The two usual ways are reckoned against it: a size fits
-if it is not larger. *x 0.9*: down from the first power of two that fails. *doubling*: up from 1, then halving, to 2 %.
+The truth is found in cgroups of the budget's size, or taken from the rows of an earlier run (BENCH_TRUTH names their
+file). *At the limit*: sizes whose trial had to be ended there; *OOM*: what the kernel has killed meanwhile, by its own
+count. The two usual ways are reckoned against the truth: a size fits if it is not larger. *x 0.9*: down from the first
+power of two that fails. *doubling*: up from 1, then halving, to 2 %.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from tests import stage
@@ -27,8 +31,8 @@ MODELS = os.environ.get(
 BUDGETS = [int(word) for word in os.environ.get("BENCH_BUDGETS", "1024,1536,2048").split(",")]  # MiB
 EXACT = 0.02
 HELD = 128 << 20  # bytes of data, the same whatever the batch, with some batches of the largest size in it
-HEADER = ("model", "budget MiB", "true largest", "found", "share", "trials", "OOM", "x 0.9: share", "trials", "OOM",
-          "doubling: share", "trials", "OOM")  # fmt: skip
+HEADER = ("model", "budget MiB", "true largest", "found", "share", "trials", "at the limit", "OOM", "x 0.9: share",
+          "trials", "OOM", "doubling: share", "trials", "OOM")  # fmt: skip
 
 
 def main() -> None:
@@ -42,26 +46,46 @@ def main() -> None:
     feasible = [row for row in rows if row[2]]
     shares = [float(str(row[4])) for row in feasible]  # infeasible ones have no share, and count for trials and OOM
     more = sum(share > 1 + EXACT for share in shares)  # than runs: said to fit, and does not
+    trials, at_limit, killed = ([int(str(row[place])) for row in rows] for place in (5, 6, 7))
     note = (
         f"found: least {min(shares):.3f}, median {statistics.median(shares):.3f} of the true largest (wanted ≥ 0.95); "
-        f"most trials {max(int(str(row[5])) for row in rows)} (≤ 2); OOM {sum(int(str(row[6])) for row in rows)} (0); "
-        f"more than runs in the end: {more} (0)"
+        f"{sum(share >= 0.95 for share in shares)} of {len(shares)} are; most trials {max(trials)} (≤ 2); "
+        f"at the limit {sum(at_limit)}; OOM {sum(killed)} (0); more than runs in the end: {more} (0)"
     )
     tables.show("the largest batch", HEADER, rows, note)
 
 
 def _one(name: str, budget: int) -> list[object]:
     usual = {**TUNING, **REPORTED}[name][1]
+    killed = _killed()
     told, complaint = planned(_command(name, usual), "--memory", f"{budget}MiB", environment={"BENCH_HELD": str(HELD)})
+    killed = _killed() - killed
     found = int(told["largest_batch"] or 0) if told else 0
-    true = _truth(name, budget << 20, _promised(told, budget << 20) or usual)
+    true = _known(name, budget)
+    if true is None:
+        true = _truth(name, budget << 20, _promised(told, budget << 20) or usual)
     if told is None:
-        return [name, budget, true, complaint, 0, 0, 0, *[""] * 6]
-    trials = int(told["trials"])  # beside the two small ones, which are the forecast's
+        return [name, budget, true, complaint, 0, 0, 0, killed, *[""] * 6]
+    tried = " ".join(f"{one['rows']}:{one['peak_bytes'] >> 20}" for one in told["tried"])
+    print(f"{name} in {budget} MiB tried {tried} (rows:MiB), of {true}", file=sys.stderr, flush=True)
+    searched = [int(told["trials"]), told["overshot"], killed]  # beside the two small ones, which are the forecast's
     if not true:  # not even a single row fits
-        return [name, budget, 0, found, "", trials, told["overshot"], *[""] * 6]
-    return [name, budget, true, found, f"{found / true:.3f}", trials, told["overshot"], *_backed_off(true),
-            *_doubled(true)]  # fmt: skip
+        return [name, budget, 0, found, "", *searched, *[""] * 6]
+    return [name, budget, true, found, f"{found / true:.3f}", *searched, *_backed_off(true), *_doubled(true)]
+
+
+def _killed() -> int:
+    """Processes that the kernel has killed for want of memory since it was started."""
+    counters = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return int(counters["oom_kill"])
+
+
+def _known(name: str, budget: int) -> int | None:
+    """The truth, where an earlier run has found it."""
+    if not (earlier := os.environ.get("BENCH_TRUTH")):
+        return None
+    with open(earlier, newline="") as source:
+        return next((int(row[2]) for row in csv.reader(source) if row[:2] == [name, str(budget)]), None)
 
 
 def _command(name: str, batch: int) -> list[str]:

@@ -96,6 +96,23 @@ def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
     assert {option.name for option in options.priced(known, trials, 1 << 40)} == {"streaming"}
 
 
+def attempted(known, trials, wanted, needs, kept=0):
+    """The search, where a size needs so many bytes, and each behind another in the same process so many more."""
+    attempts = []
+    while size := largest.next_size(known, trials, attempts, wanted):
+        ran = []
+        while size:
+            ran.append(Trial(size, needs(size) + len(ran) * kept))
+            assert size % wanted.multiple == 0 and ran[-1].peak <= wanted.limit
+            size = largest.next_stretch(known, trials, ran, wanted)
+        assert sorted({trial.rows for trial in ran}) == [trial.rows for trial in ran]
+        attempts.append(largest.Attempt(tuple(ran)))
+    assert len(attempts) <= largest.ATTEMPTS and all(len(one.ran) <= largest.STRETCHED for one in attempts)
+    verified = largest.ran_in(attempts)
+    assert largest.largest(known, verified, wanted) == max((trial.rows for trial in verified), default=0)
+    return verified
+
+
 @given(st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.92, 1.1))
 @example(360, 14, 1, 1.0625)
 @example(492, 23, 1, 1.09375)  # down from a small one that needed more than the limit
@@ -110,13 +127,7 @@ def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple,
     def truth(size):
         return int(300 * MIB + size * row * MIB * bent)
 
-    verified = []
-    while size := largest.next_size(known, trials, verified, wanted):
-        assert size % multiple == 0
-        verified.append(Trial(size, truth(size)))
-        assert truth(size) <= limit
-    assert len(verified) <= largest.TRIALS
-    assert largest.largest(known, verified, wanted) == max((trial.rows for trial in verified), default=0)
+    attempted(known, trials, wanted, truth)
 
 
 @given(st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.8, 1.2), st.integers(-60, 40))
@@ -135,23 +146,16 @@ def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multip
         trials.append(Trial(size, truth(size)))
         assert truth(size) <= limit
     assert len(trials) <= largest.TRIED
-    verified = []
-    while size := largest.next_size(known, trials, verified, wanted):
-        assert size % multiple == 0
-        verified.append(Trial(size, truth(size) + apart * MIB))
-        assert verified[-1].peak <= limit
-    assert len(verified) <= largest.TRIALS
-    assert largest.largest(known, verified, wanted) == max((trial.rows for trial in verified), default=0)
+    attempted(known, trials, wanted, lambda size: truth(size) + apart * MIB, kept=12 * MIB)
 
 
 @pytest.mark.parametrize("row", [1, 4, 12])
 def test_where_rows_take_what_they_should_nearly_all_of_the_room_is_used(row):
     known, wanted = facts(256, 300 * MIB, row * MIB), largest.Wanted(2 << 30)
-    trials, verified = [Trial(8, (300 + 8 * row) * MIB), Trial(64, (300 + 64 * row) * MIB)], []
+    trials = [Trial(8, (300 + 8 * row) * MIB), Trial(64, (300 + 64 * row) * MIB)]
     while size := largest.next_climb(known, trials, wanted):
         trials.append(Trial(size, (300 + size * row) * MIB))
-    while size := largest.next_size(known, trials, verified, wanted):
-        verified.append(Trial(size, (300 + size * row) * MIB))
+    verified = attempted(known, trials, wanted, lambda size: (300 + size * row) * MIB)
     assert 0.97 * (2048 - 300) / row <= largest.largest(known, verified, wanted) <= (2048 - 300) / row
 
 
@@ -172,8 +176,26 @@ def test_nothing_is_climbed_that_takes_long():
 def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30, multiple=8)
     trials = [Trial(8, 330 * MIB), Trial(64, 400 * MIB)]
-    assert largest.next_size(known, trials, [], wanted, overshot=[200]) == 128  # (64 + 200) / 2, of eights
-    assert largest.next_size(known, trials, [Trial(128, 600 * MIB)], wanted, overshot=[200]) == 0
+    beyond, ran = largest.Attempt(overshot=200), Trial(128, 600 * MIB)
+    assert largest.next_size(known, trials, [beyond], wanted) == 128  # (64 + 200) / 2, of eights
+    assert largest.next_size(known, trials, [beyond, largest.Attempt((ran,))], wanted) == 0
+
+
+def test_an_attempt_that_went_too_far_keeps_what_ran_before():
+    known, wanted = facts(rows=256), largest.Wanted(1 << 30)
+    trials, ran = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)], (Trial(150, 900 * MIB), Trial(165, 970 * MIB))
+    assert largest.next_size(known, trials, [largest.Attempt(ran, overshot=177)], wanted) == 171
+    assert largest.next_size(known, trials, [largest.Attempt(ran, overshot=166)], wanted) == 0  # little to gain
+
+
+def test_an_attempt_goes_on_in_short_steps():
+    known, wanted = facts(rows=256), largest.Wanted(1 << 30)
+    trials, first = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)], Trial(150, 900 * MIB)
+    assert largest.next_stretch(known, trials, [first], wanted) == 156
+    near = [first, Trial(156, 975 * MIB)]
+    assert 157 <= largest.next_stretch(known, trials, near, wanted) < 162  # not beyond what is left free
+    assert largest.next_stretch(known, trials, [first, Trial(156, 975 * MIB, 0.1, 48 * MIB)], wanted) == 0
+    assert largest.next_stretch(known, trials, [first] * largest.STRETCHED, wanted) == 0
 
 
 def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
@@ -181,14 +203,22 @@ def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
     small = {"weights": 3 * MIB, "trainable": 3 * MIB, "optimizer": 6 * MIB}
     known, wanted = facts(768, 283 * MIB, int(0.84 * MIB), model=small), largest.Wanted(1 << 30)
     trials, climbed = [Trial(24, 437 * MIB), Trial(96, 482 * MIB)], [Trial(445, 1048 * MIB)]
-    assert 400 < largest.next_size(known, trials, [Trial(352, 792 * MIB)], wanted, climbed=climbed) < 460
+    assert (
+        400
+        < largest.next_size(known, trials, [largest.Attempt((Trial(352, 792 * MIB),))], wanted, climbed=climbed)
+        < 460
+    )
 
 
 def test_a_climb_whose_steps_differ_tells_less():
     """An encoder: 116 rows came to 1,889 MiB in one step, and to 1,591 in another; alone to 1,555."""
     known, wanted = facts(192, 381 * MIB, int(7.55 * MIB)), largest.Wanted(2 << 30)
     trials, climbed = [Trial(6, 533 * MIB), Trial(48, 938 * MIB)], [Trial(116, 1889 * MIB, 3.8, 298 * MIB)]
-    assert 140 < largest.next_size(known, trials, [Trial(112, 1523 * MIB)], wanted, climbed=climbed) < 166
+    assert (
+        140
+        < largest.next_size(known, trials, [largest.Attempt((Trial(112, 1523 * MIB),))], wanted, climbed=climbed)
+        < 166
+    )
 
 
 def test_where_a_single_row_takes_nearly_all_of_the_room_it_is_verified_and_then_the_next():
@@ -196,14 +226,14 @@ def test_where_a_single_row_takes_nearly_all_of_the_room_it_is_verified_and_then
     known, wanted, trials = facts(96, 800 * MIB, 13 * MIB), largest.Wanted(1 << 30), [Trial(1, 945 * MIB, 0.2)]
     assert largest.next_climb(known, trials, wanted) == 0
     assert largest.next_size(known, trials, [], wanted) == 1
-    assert 3 <= largest.next_size(known, trials, [Trial(1, 940 * MIB)], wanted) <= 6
+    assert 3 <= largest.next_size(known, trials, [largest.Attempt((Trial(1, 940 * MIB),))], wanted) <= 6
     assert largest.next_size(known, trials, [], dataclasses.replace(wanted, multiple=8)) == 0
 
 
 def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30)
     trials = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)]
-    calm, wild = (largest.next_size(known, trials, [Trial(128, 812 * MIB, 0.1, spread)], wanted)
+    calm, wild = (largest.next_size(known, trials, [largest.Attempt((Trial(128, 812 * MIB, 0.1, spread),))], wanted)
                   for spread in (0, 160 * MIB))  # fmt: skip
     assert 160 <= wild <= calm - 10 and calm <= 181
 

@@ -45,7 +45,8 @@ def test_without_a_fence_it_says_what_that_leaves_out():
 
 def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
     """The line between two trials is better than one beyond them."""
-    known = made(verified=[Trial(512, 1500 * MIB, 1.0)])
+    behind = Trial(530, 1900 * MIB, 1.0)  # in the same process, where it needs more
+    known = made(attempts=[largest.Attempt((Trial(512, 1500 * MIB, 1.0), behind))])
     between = 480 + (1500 - 480) * (256 - 128) / (512 - 128)
     assert known.point.peak == FACTS.files + int(between * MIB) and known.point.how == "measured"
     assert made().point.peak < known.point.peak

@@ -1,8 +1,9 @@
 """The largest batch that fits: which sizes are worth trying, and what a trial of them says.
 
 Every trial is a real one, inside the limit. The process that has tried the forecast's small batches climbs on from
-there, each time by less than what the line promises; what it learns brings two trials, each in a fresh process as the
-training itself will be, close to the limit without going beyond it.
+there, each time by less than what the line promises; what it learns brings two attempts, each in a fresh process as
+the training itself will be, close to the limit without going beyond it. An attempt goes on from a size that ran, in
+short steps: what malloc has kept of the smaller one makes the larger one need more than it would alone, not less.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from .micro_batch import Line, Trial
 CLIMBED = 0.9  # of the limit: as far as the climb goes
 STRIDE, TRIED = 1.1, 4  # each size so many times the one before it, and so many in one process, small ones included
 PATIENCE = 4.0  # seconds that a step of the climb may take: the limit may be far, and two trials are to come
-TRIALS = 2
+ATTEMPTS = 2
+STRETCHED, SHORT = 4, 1.04  # sizes that an attempt tries, one behind the other, and how many times the last at most
 DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
-# A further row may take so many times what the rows so far have taken: in the climb, and from there to a fresh process.
+# A further row may take so many times what the rows so far have taken: behind other sizes in the same process, and
+# from there to a fresh one.
 STEEPER = (1.25, 1.1)
 # Where a row takes more than so many times what its graph keeps alive, further ones were seen to take still more (LSTM,
 # GRU, U-Net).
 EXPLAINED = 1.3
-# The same batch may peak higher the next time: of the limit so much is left free by the first trial and the second, or
-# half of what the steps of the one before differ by.
+# The same batch may peak higher the next time: of the limit so much is left free by the first attempt and the second,
+# or half of what the steps of the one before differ by.
 FREE = ((64 << 20, 0.1), (28 << 20, 0.02))  # (bytes, share)
-WORTH = 1.02  # times what is known to fit: less is no gain
+WORTH = 1.005  # times what is known to fit: less is no gain
 
 
 @dataclass(frozen=True)
@@ -46,35 +49,72 @@ class Wanted:
         return rows - rows % self.multiple
 
 
+@dataclass(frozen=True)
+class Attempt:
+    """A fresh process: the sizes that ran in it, one behind the other, and the one that came to the limit (0: none)."""
+
+    ran: tuple[Trial, ...] = ()
+    overshot: int = 0
+
+
 def next_size(
     facts: Facts,
     trials: Sequence[Trial],
-    verified: Sequence[Trial],
+    attempts: Sequence[Attempt],
     wanted: Wanted,
-    overshot: Sequence[int] = (),
     climbed: Sequence[Trial] = (),
 ) -> int:
-    """The rows to verify next; 0: nothing more is to be gained, or the trials are used up.
+    """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
-    `overshot` are sizes that came to the limit: then it is half-way between that and what did not.
+    Where a size came to the limit, it is half-way between that and what did not.
     """
-    tried = [*trials, *climbed, *verified]
-    if not tried or len(verified) + len(overshot) >= TRIALS:
+    ran = ran_in(attempts)
+    if not (trials or ran) or len(attempts) >= ATTEMPTS:
         return 0
-    if overshot:
-        return wanted.rounded((max(trial.rows for trial in tried) + min(overshot)) // 2)
-    last = tried[-1]
-    if verified:
-        slope, steeper = _further(facts, trials, climbed, last), 1.0
+    best = largest(facts, ran, wanted)
+    if overshot := [attempt.overshot for attempt in attempts if attempt.overshot]:
+        rows = wanted.rounded((max(trial.rows for trial in (*trials, *climbed, *ran)) + min(overshot)) // 2)
+    elif attempts:
+        rows = _beyond(facts, trials, climbed, attempts[-1].ran[0], wanted)
     else:
-        slope, steeper, last = _slope(facts, tried), STEEPER[1], _calm(last)
-    least, share = FREE[len(verified)]
-    free = max(least, int(share * wanted.limit), last.spread // 2)
-    rows = wanted.rounded(_reaching(facts, last, slope, steeper, wanted.limit - free))
-    if not verified and rows < 1:  # so little room that what was tried in small is most of it
-        rows = wanted.rounded(largest(facts, trials, wanted))
-    best = largest(facts, verified, wanted)
-    return rows if rows >= 1 and rows >= WORTH * best and rows not in {trial.rows for trial in verified} else 0
+        rows = _first(facts, trials, climbed, wanted)
+    return rows if rows >= max(1, WORTH * best) else 0
+
+
+def next_stretch(facts: Facts, trials: Sequence[Trial], ran: Sequence[Trial], wanted: Wanted) -> int:
+    """The rows that a fresh process tries behind those that ran in it; 0: it is near enough."""
+    if not ran or len(ran) >= STRETCHED:
+        return 0
+    last = ran[-1]
+    slope = _further(facts, trials, (), ran[0])
+    rows = _reaching(facts, last, slope, STEEPER[0], _left(wanted, 1, last.spread))
+    rows = wanted.rounded(min(rows, max(last.rows + wanted.multiple, int(SHORT * last.rows))))
+    return rows if rows >= WORTH * last.rows else 0
+
+
+def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], wanted: Wanted) -> int:
+    tried = [*trials, *climbed]
+    last = tried[-1]
+    at_most = _left(wanted, 0, last.spread // 2)
+    rows = wanted.rounded(_reaching(facts, _calm(last), _slope(facts, tried), STEEPER[1], at_most))
+    # So little room that what was tried in small is most of it: then it is that.
+    return rows if rows >= 1 else wanted.rounded(largest(facts, trials, wanted))
+
+
+def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alone: Trial, wanted: Wanted) -> int:
+    """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
+    slope = _further(facts, trials, climbed, alone)
+    return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(wanted, 1, alone.spread // 2)))
+
+
+def _left(wanted: Wanted, attempt: int, spread: int) -> int:
+    """Bytes of the limit that an attempt may come to."""
+    least, share = FREE[attempt]
+    return wanted.limit - max(least, int(share * wanted.limit), spread)
+
+
+def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
+    return [trial for attempt in attempts for trial in attempt.ran]
 
 
 def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
@@ -140,6 +180,6 @@ def fitting(facts: Facts, known: Line, bytes_at_most: int) -> int:
     return known.largest(bytes_at_most - facts.later)
 
 
-def largest(facts: Facts, verified: Sequence[Trial], wanted: Wanted) -> int:
+def largest(facts: Facts, tried: Sequence[Trial], wanted: Wanted) -> int:
     """The largest that was tried and fits, with what the pipeline will hold later; 0 where none does."""
-    return max((trial.rows for trial in verified if trial.peak + facts.later <= wanted.limit), default=0)
+    return max((trial.rows for trial in tried if trial.peak + facts.later <= wanted.limit), default=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,9 @@ class Plan:
     limit: MemoryLimit
     facts: forecast.Facts
     trials: list[Trial]
-    verified: list[Trial] = field(default_factory=list)
+    attempts: list[largest.Attempt] = field(default_factory=list)  # at the largest batch
     climbed: list[Trial] = field(default_factory=list)  # on the way to the limit: no part of the forecast
     came_after: float = 0.0  # seconds: its first training call
-    overshot: list[int] = field(default_factory=list)  # sizes that came to the limit
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
     wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
@@ -68,7 +67,17 @@ class Plan:
 
     @property
     def tried(self) -> list[Trial]:
-        return [*self.trials, *self.verified]
+        """What a forecast is made of: behind other sizes in the same process one needs more."""
+        return [*self.trials, *(attempt.ran[0] for attempt in self.attempts if attempt.ran)]
+
+    @property
+    def verified(self) -> list[Trial]:
+        return largest.ran_in(self.attempts)
+
+    @property
+    def overshot(self) -> list[int]:
+        """Sizes that came to the limit."""
+        return [attempt.overshot for attempt in self.attempts if attempt.overshot]
 
     @property
     def room(self) -> int:
@@ -134,18 +143,20 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
     small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
+    overshot = [largest.Attempt(overshot=heard.trying)] if heard.died_trying and heard.trying else []
     made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced,
                 wanted=asked.of(facts),
                 came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
-                overshot=[heard.trying] if heard.died_trying and heard.trying else [])  # fmt: skip
+                attempts=overshot)  # fmt: skip
     if wanted.device is not None:
         if not facts.static:
             raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
         made.device = wanted.device
         return made
     if known := memory.of(facts):
-        made.trials, made.verified = ([Trial(*one) for one in known[name]] for name in ("trials", "verified"))
+        made.trials = [Trial(*one) for one in known["trials"]]
+        made.attempts = [largest.Attempt(tuple(Trial(*one) for one in ran)) for ran in known["attempts"]]
         made.remembered = True
     elif wanted.search and made.trials and not made.unfenced:
         _search(made, wanted, environment)
@@ -162,7 +173,9 @@ class _Memory:
     def of(self, facts: forecast.Facts) -> Mapping[str, Any] | None:
         """What was tried, where the script held as much before its training call then as it does now."""
         found = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
-        return found if found and abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
+        if found is None or "attempts" not in found:  # an earlier version told it otherwise
+            return None
+        return found if abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
 
     def _name(self, facts: forecast.Facts) -> str:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
@@ -184,10 +197,13 @@ class _Memory:
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
         if not made.remembered and not made.overshot and not made.reached:
-            tried = {"trials": made.trials, "verified": made.verified}
-            values = {kind: [[t.rows, t.peak, t.seconds] for t in found] for kind, found in tried.items()}
-            known = {"in_use": made.facts.in_use, **values}
+            attempts = [_values(attempt.ran) for attempt in made.attempts]
+            known = {"in_use": made.facts.in_use, "trials": _values(made.trials), "attempts": attempts}
             choices.remember(self._runs, self._name(made.facts), now, known)
+
+
+def _values(trials: Sequence[Trial]) -> list[list[float]]:
+    return [[trial.rows, trial.peak, trial.seconds] for trial in trials]
 
 
 @dataclass(frozen=True)
@@ -233,20 +249,23 @@ def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each size in a process of its own."""
     before = [*made.trials, *made.climbed]
-    while rows := largest.next_size(made.facts, made.trials, made.verified, made.wanted, made.overshot, made.climbed):
+    slowest = max(trial.seconds / trial.rows for trial in before)
+    while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed):
 
-        def one(heard: Rehearsal, rows: int = rows) -> int:
-            return 0 if heard.tried else rows
+        def sizes(heard: Rehearsal, rows: int = rows) -> int:
+            if (heard.facts or {}).get("cut"):
+                return 0
+            return largest.next_stretch(made.facts, made.trials, _trials(heard), made.wanted) if heard.tried else rows
 
-        seconds = min(wanted.timeout, PATIENCE * (made.came_after + max(t.seconds / t.rows for t in before) * rows))
-        heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, one, rows)
-        done = _trials(heard)
-        if heard.died_trying or heard.late:  # so close to the limit that it does little but fetch its code from disk
-            made.overshot.append(rows)
-        elif done:
-            made.verified.append(done[0])
-        else:
+        seconds = min(wanted.timeout, PATIENCE * (made.came_after + largest.STRETCHED * slowest * rows))
+        heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, sizes, rows)
+        # Nothing has more than the limit in there: a peak beyond it counts program code that had to give way.
+        ran = tuple(replace(trial, peak=min(trial.peak, made.wanted.limit)) for trial in _trials(heard))
+        # Late: so close to the limit that it does little but fetch its code from disk.
+        overshot = (heard.trying or rows) if heard.died_trying or heard.late else 0
+        if not ran and not overshot:
             break
+        made.attempts.append(largest.Attempt(ran, overshot))
 
 
 def _trials(heard: Rehearsal) -> list[Trial]:
@@ -295,7 +314,7 @@ def document(made: Plan) -> dict[str, Any]:
         "known": made.fits is not None,
         "largest_batch": made.largest or None,
         "verified": bool(made.largest) and not made.device,
-        "trials": len(made.verified) + len(made.overshot),  # of the largest batch
+        "trials": len(made.attempts),  # of the largest batch
         "small_trials": len(made.trials),
         "overshot": len(made.overshot),
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}

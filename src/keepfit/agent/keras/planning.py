@@ -52,6 +52,7 @@ class Planner:
         self._loop = None  # (optimizer, what it trains) of a hand-written step that is being traced
         self._found = False  # the training call: what is traced or run from now on is our own doing
         self._fit = {}  # the arguments of the `fit` that is going on
+        self._ready = 0  # bytes in use before the first trial that counts
 
     def fitting(self, original):
         """Around `fit`."""
@@ -155,21 +156,27 @@ class Planner:
 
     def _try_all(self, function, held):
         """Every size that is asked for."""
-        tried, ready = {}, 0
+        tried = {}
         for trial in itertools.count():
             answer = self._heart.counsel.ask("planned", **tried)
             if answer is None or not answer.get("rows"):
                 return
-            gone = 0
-            if trial == 1:
-                ready = anonymous()  # traced and optimised, with next to no rows computed
-            if trial >= FORECAST:
-                # What smaller ones have left in malloc's hands is in no training; what the tracing left there is.
-                give_back()
-                gone = max(0, ready - anonymous())
+            gone = self._cleared(trial)
             tried = self._tried(function, held, int(answer["rows"]))
             if "peak" in tried:
                 tried["peak"] += gone
+
+    def _cleared(self, trial):
+        """Bytes that a training would have in malloc's hands, and this trial has not.
+
+        What smaller trials have left there is in no training; what the tracing left there is.
+        """
+        if trial == 1:
+            self._ready = anonymous()  # traced and optimised, with next to no rows computed
+        if trial < FORECAST:
+            return 0
+        give_back()
+        return max(0, self._ready - anonymous())
 
     def _tried(self, function, held, rows):
         """A trial; {untried}: why it failed, as a model of a fixed number of rows does."""

@@ -1,4 +1,5 @@
-"""A batch of another size, tried as if the script had asked for it: in a process of its own, which does nothing else.
+"""A batch of another size, tried as if the script had asked for it: in a process of its own, which does nothing else
+but to go on from there to larger ones.
 
 Arrays are cut by Keras itself, so that what is on its way to the step is of that size too. Any other source makes
 its batches as it likes: there the rows of one of them are repeated or left out.
@@ -46,6 +47,10 @@ class Verifier(Planner):
         self._heart.journal.write("plan", rows=wanted())
         self._try_all(function, held)
 
+    def _cleared(self, trial):
+        """Nothing: a size that runs behind others, with what they have left, runs without that too."""
+        return 0
+
     def _sized(self, held, rows):
         adapter, arrays = holdings.adapted(self._heart.train_source)
         if arrays is not None and adapter.batch_size == rows:
@@ -53,4 +58,5 @@ class Verifier(Planner):
             if steps > 1:  # the first one is not like the others
                 return held.handed_on(), min(STEPS, steps), min(MORE, steps)
         holdings.worst(held)
-        return held.sized(rows, MORE), STEPS, MORE
+        most = MORE if rows == wanted() else STEPS
+        return held.sized(rows, most), STEPS, most
