@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 from hypothesis import example, given
@@ -96,15 +97,15 @@ def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
     assert {option.name for option in options.priced(known, trials, 1 << 40)} == {"streaming"}
 
 
-def attempted(known, trials, wanted, needs, kept=0):
+def attempted(known, trials, wanted, needs, attempts=(), kept=0):
     """The search, where a size needs so many bytes, and each behind another in the same process so many more."""
-    attempts = []
+    attempts = list(attempts)
     while size := largest.next_size(known, trials, attempts, wanted):
         ran = []
         while size:
             ran.append(Trial(size, needs(size) + len(ran) * kept))
             assert size % wanted.multiple == 0 and ran[-1].peak <= wanted.limit
-            size = largest.next_stretch(known, trials, ran, wanted)
+            size = largest.next_stretch(known, trials, attempts, ran, wanted)
         assert sorted({trial.rows for trial in ran}) == [trial.rows for trial in ran]
         attempts.append(largest.Attempt(tuple(ran)))
     assert len(attempts) <= largest.ATTEMPTS and all(len(one.ran) <= largest.STRETCHED for one in attempts)
@@ -146,7 +147,7 @@ def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multip
         trials.append(Trial(size, truth(size)))
         assert truth(size) <= limit
     assert len(trials) <= largest.TRIED
-    attempted(known, trials, wanted, lambda size: truth(size) + apart * MIB, kept=12 * MIB)
+    attempted(known, trials, wanted, lambda size: truth(size) + apart * MIB)
 
 
 @pytest.mark.parametrize("row", [1, 4, 12])
@@ -181,21 +182,30 @@ def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     assert largest.next_size(known, trials, [beyond, largest.Attempt((ran,))], wanted) == 0
 
 
-def test_an_attempt_that_went_too_far_keeps_what_ran_before():
-    known, wanted = facts(rows=256), largest.Wanted(1 << 30)
-    trials, ran = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)], (Trial(150, 900 * MIB), Trial(165, 970 * MIB))
-    assert largest.next_size(known, trials, [largest.Attempt(ran, overshot=177)], wanted) == 171
-    assert largest.next_size(known, trials, [largest.Attempt(ran, overshot=166)], wanted) == 0  # little to gain
+@given(st.integers(1, 30), st.integers(1, 8), st.floats(0.9, 1.15), st.integers(0, 12))
+def test_behind_one_that_came_to_the_limit_an_attempt_goes_on_in_short_steps(row, multiple, bent, kept):
+    """It would have fitted, and by chance did not."""
+    known, wanted = facts(256, 300 * MIB, row * MIB), largest.Wanted((300 + 200 * row) * MIB, multiple)
+    trials = tried(known, 300 * MIB, row * MIB)
+    overshot = largest.Attempt(overshot=largest.next_size(known, trials, [], wanted) or 2 * trials[-1].rows)
+    verified = attempted(
+        known, trials, wanted, lambda size: int((300 + size * row * bent) * MIB), [overshot], kept * MIB
+    )
+    for less, more in itertools.pairwise(verified):
+        assert more.rows <= max(less.rows + multiple, largest.SHORT * less.rows)
 
 
-def test_an_attempt_goes_on_in_short_steps():
+def test_nothing_is_tried_behind_a_size_that_began_close_to_the_limit():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30)
     trials, first = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)], Trial(150, 900 * MIB)
-    assert largest.next_stretch(known, trials, [first], wanted) == 156
-    near = [first, Trial(156, 975 * MIB)]
-    assert 157 <= largest.next_stretch(known, trials, near, wanted) < 162  # not beyond what is left free
-    assert largest.next_stretch(known, trials, [first, Trial(156, 975 * MIB, 0.1, 48 * MIB)], wanted) == 0
-    assert largest.next_stretch(known, trials, [first] * largest.STRETCHED, wanted) == 0
+    assert largest.next_stretch(known, trials, [], [first], wanted) == 0
+    beyond = [largest.Attempt(overshot=200)]
+    assert largest.next_stretch(known, trials, beyond, [first], wanted) == 156
+    near = Trial(156, 975 * MIB, 0.1)
+    assert 159 <= largest.next_stretch(known, trials, beyond, [first, near], wanted) < 162  # so much is left free
+    wild = dataclasses.replace(near, spread=48 * MIB)
+    assert largest.next_stretch(known, trials, beyond, [first, wild], wanted) == 0
+    assert largest.next_stretch(known, trials, beyond, [first] * largest.STRETCHED, wanted) == 0
 
 
 def test_rows_that_take_more_than_their_graph_says_take_still_more_later():

@@ -253,11 +253,12 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
     while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed):
 
         def sizes(heard: Rehearsal, rows: int = rows) -> int:
-            if (heard.facts or {}).get("cut"):
-                return 0
-            return largest.next_stretch(made.facts, made.trials, _trials(heard), made.wanted) if heard.tried else rows
+            if not heard.tried:
+                return 0 if (heard.facts or {}).get("cut") else rows
+            return largest.next_stretch(made.facts, made.trials, made.attempts, _trials(heard), made.wanted)
 
-        seconds = min(wanted.timeout, PATIENCE * (made.came_after + largest.STRETCHED * slowest * rows))
+        most = largest.STRETCHED if made.overshot else 1
+        seconds = min(wanted.timeout, PATIENCE * (made.came_after + most * slowest * rows))
         heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, sizes, rows)
         # Nothing has more than the limit in there: a peak beyond it counts program code that had to give way.
         ran = tuple(replace(trial, peak=min(trial.peak, made.wanted.limit)) for trial in _trials(heard))

@@ -1,5 +1,5 @@
 """A batch of another size, tried as if the script had asked for it: in a process of its own, which does nothing else
-but to go on from there to larger ones.
+but go on from there to larger ones, where it is asked to.
 
 Arrays are cut by Keras itself, so that what is on its way to the step is of that size too. Any other source makes
 its batches as it likes: there the rows of one of them are repeated or left out.
