@@ -76,7 +76,7 @@ not counted: what callbacks and the script's own code take while it trains"""
 def test_a_plan_that_does_not_fit():
     tried = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
     made = planning.Plan(
-        MemoryLimit(1200 * MIB, "--memory"), FACTS, tried, [Trial(200, 1150 * MIB, 0.8)],
+        MemoryLimit(1200 * MIB, "--memory"), FACTS, tried, [largest.Attempt((Trial(200, 1150 * MIB, 0.8),))],
         wanted=largest.Wanted(1200 * MIB),
     )  # fmt: skip
     assert plan_text.render(planning.document(made), colours=False, width=100) == SCREEN.strip()
