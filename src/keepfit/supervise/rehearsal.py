@@ -146,12 +146,12 @@ class _Listening:
 
     def _end(self) -> None:
         """Itself, and everything that it has started."""
-        if self._fence is not None:
-            with contextlib.suppress(OSError):
-                self._fence.let_go()  # what is frozen at the line does not die of a signal
         self._tree.discover()
         pids = list(self._tree.pids)
         danger.end(pids)
+        if self._fence is not None:  # in this order: what is let go at the line without a signal, the kernel kills
+            with contextlib.suppress(OSError):
+                self._fence.let_go()
         deadline = time.monotonic() + LEAVING  # what it had in memory is free when it is gone, not before
         while pids and time.monotonic() < deadline:
             for pid in pids:
