@@ -213,22 +213,16 @@ def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
     small = {"weights": 3 * MIB, "trainable": 3 * MIB, "optimizer": 6 * MIB}
     known, wanted = facts(768, 283 * MIB, int(0.84 * MIB), model=small), largest.Wanted(1 << 30)
     trials, climbed = [Trial(24, 437 * MIB), Trial(96, 482 * MIB)], [Trial(445, 1048 * MIB)]
-    assert (
-        400
-        < largest.next_size(known, trials, [largest.Attempt((Trial(352, 792 * MIB),))], wanted, climbed=climbed)
-        < 460
-    )
+    attempts = [largest.Attempt((Trial(352, 792 * MIB),))]
+    assert 400 < largest.next_size(known, trials, attempts, wanted, climbed) < 460
 
 
 def test_a_climb_whose_steps_differ_tells_less():
     """An encoder: 116 rows came to 1,889 MiB in one step, and to 1,591 in another; alone to 1,555."""
     known, wanted = facts(192, 381 * MIB, int(7.55 * MIB)), largest.Wanted(2 << 30)
     trials, climbed = [Trial(6, 533 * MIB), Trial(48, 938 * MIB)], [Trial(116, 1889 * MIB, 3.8, 298 * MIB)]
-    assert (
-        140
-        < largest.next_size(known, trials, [largest.Attempt((Trial(112, 1523 * MIB),))], wanted, climbed=climbed)
-        < 166
-    )
+    attempts = [largest.Attempt((Trial(112, 1523 * MIB),))]
+    assert 140 < largest.next_size(known, trials, attempts, wanted, climbed) < 166
 
 
 def test_where_a_single_row_takes_nearly_all_of_the_room_it_is_verified_and_then_the_next():

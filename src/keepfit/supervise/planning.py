@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,8 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         made.device = wanted.device
         return made
     if known := memory.of(facts):
-        made.trials = [Trial(*one) for one in known["trials"]]
-        made.attempts = [largest.Attempt(tuple(Trial(*one) for one in ran)) for ran in known["attempts"]]
+        made.trials, verified = ([Trial(*one) for one in known[name]] for name in ("trials", "verified"))
+        made.attempts = [largest.Attempt((trial,)) for trial in verified]
         made.remembered = True
     elif wanted.search and made.trials and not made.unfenced:
         _search(made, wanted, environment)
@@ -173,9 +173,7 @@ class _Memory:
     def of(self, facts: forecast.Facts) -> Mapping[str, Any] | None:
         """What was tried, where the script held as much before its training call then as it does now."""
         found = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
-        if found is None or "attempts" not in found:  # an earlier version told it otherwise
-            return None
-        return found if abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
+        return found if found and abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
 
     def _name(self, facts: forecast.Facts) -> str:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
@@ -197,13 +195,10 @@ class _Memory:
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
         if not made.remembered and not made.overshot and not made.reached:
-            attempts = [_values(attempt.ran) for attempt in made.attempts]
-            known = {"in_use": made.facts.in_use, "trials": _values(made.trials), "attempts": attempts}
+            tried = {"trials": made.trials, "verified": made.verified}  # nothing came to the limit: one in each attempt
+            values = {kind: [[t.rows, t.peak, t.seconds] for t in found] for kind, found in tried.items()}
+            known = {"in_use": made.facts.in_use, **values}
             choices.remember(self._runs, self._name(made.facts), now, known)
-
-
-def _values(trials: Sequence[Trial]) -> list[list[float]]:
-    return [[trial.rows, trial.peak, trial.seconds] for trial in trials]
 
 
 @dataclass(frozen=True)
@@ -247,7 +242,7 @@ def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
-    """Verify the largest batch, each size in a process of its own."""
+    """Verify the largest batch, each attempt in a process of its own."""
     before = [*made.trials, *made.climbed]
     slowest = max(trial.seconds / trial.rows for trial in before)
     while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed):
@@ -260,8 +255,7 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
         most = largest.STRETCHED if made.overshot else 1
         seconds = min(wanted.timeout, PATIENCE * (made.came_after + most * slowest * rows))
         heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, sizes, rows)
-        # Nothing has more than the limit in there: a peak beyond it counts program code that had to give way.
-        ran = tuple(replace(trial, peak=min(trial.peak, made.wanted.limit)) for trial in _trials(heard))
+        ran = tuple(_trials(heard))
         # Late: so close to the limit that it does little but fetch its code from disk.
         overshot = (heard.trying or rows) if heard.died_trying or heard.late else 0
         if not ran and not overshot:
