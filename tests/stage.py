@@ -21,6 +21,9 @@ from typing import Any
 VICTIMS = Path(__file__).parent / "victims"
 KEEPFIT = [sys.executable, "-m", "keepfit"]
 MIB = 1 << 20
+# Seconds for what should take a few: a guard against hanging, never a measure of speed. A machine whose host is
+# busy was seen to need fourteen times the usual.
+PATIENCE = 500.0
 
 
 # --- what this machine allows -----------------------------------------------------------------------
@@ -237,13 +240,13 @@ def start(
     )
 
 
-def wait_for_output(process: subprocess.Popen[bytes], word: bytes, seconds: float = 60.0) -> bytes:
+def wait_for_output(process: subprocess.Popen[bytes], word: bytes) -> bytes:
     """Everything printed up to and including the word."""
     assert process.stdout is not None
-    fd, seen, deadline = process.stdout.fileno(), b"", time.monotonic() + seconds
+    fd, seen, deadline = process.stdout.fileno(), b"", time.monotonic() + PATIENCE
     while word not in seen:
         left = deadline - time.monotonic()
-        assert left > 0, f"{word!r} did not come within {seconds} s; seen: {seen[-500:]!r}"
+        assert left > 0, f"{word!r} did not come within {PATIENCE} s; seen: {seen[-500:]!r}"
         if select.select([fd], [], [], left)[0]:
             chunk = os.read(fd, 65536)
             assert chunk, f"the output ended before {word!r}; seen: {seen[-500:]!r}"
@@ -251,8 +254,8 @@ def wait_for_output(process: subprocess.Popen[bytes], word: bytes, seconds: floa
     return seen
 
 
-def finish(process: subprocess.Popen[bytes], runs: Path, seen: bytes = b"", seconds: float = 120.0) -> Outcome:
-    out, err = process.communicate(timeout=seconds)
+def finish(process: subprocess.Popen[bytes], runs: Path, seen: bytes = b"") -> Outcome:
+    out, err = process.communicate(timeout=PATIENCE)
     return Outcome(process.returncode, (seen + out).decode(errors="replace"), err.decode(errors="replace"), runs)
 
 
@@ -264,7 +267,7 @@ def beside(folder: Path, command: Sequence[str]) -> Callable[[], str]:
         process = subprocess.Popen(command, stdout=out, stderr=err, env=clean_environment(folder / "no-runs"))
 
     def wait() -> str:
-        assert process.wait(500) == 0, errors.read_text()[-3000:]
+        assert process.wait(PATIENCE) == 0, errors.read_text()[-3000:]
         return output.read_text()
 
     return wait
@@ -276,9 +279,9 @@ def run(
     return finish(start(runs, command, options, prefix, **more), runs)
 
 
-def command_pid(runs: Path, seconds: float = 10.0) -> int:
+def command_pid(runs: Path) -> int:
     """The pid of the command of the newest run, once it has been launched."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, IndexError, ValueError):
             directory = sorted(path for path in runs.iterdir() if path.is_dir())[-1]
@@ -302,8 +305,8 @@ def has_ended(pid: int) -> bool:
     return found is None or found.state in "ZX"
 
 
-def wait_until(condition: Any, seconds: float = 20.0, what: str = "the condition") -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(condition: Any, what: str = "the condition") -> None:
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come within {seconds} s"
+        assert time.monotonic() < deadline, f"{what} did not come within {PATIENCE} s"
         select.select([], [], [], 0.02)

@@ -157,7 +157,7 @@ def test_watch_a_process_that_is_killed(runs):
     stage.wait_until(lambda: runs.exists() and any(runs.glob("*/ring")), what="the watcher's record")
     os.kill(victim.pid, signal.SIGKILL)
     victim.wait()
-    out, _ = watcher.communicate(timeout=30)
+    out, _ = watcher.communicate(timeout=stage.PATIENCE)
     document = json.loads(out)
     assert document["cause"] == "killed_unknown", document
 
@@ -170,7 +170,7 @@ def test_watch_detaches_and_leaves_it_alone(runs):
     )
     stage.wait_until(lambda: runs.exists() and any(runs.glob("*/ring")), what="the watcher's record")
     watcher.send_signal(signal.SIGINT)
-    _, err = watcher.communicate(timeout=30)
+    _, err = watcher.communicate(timeout=stage.PATIENCE)
     assert watcher.returncode == 0 and b"detached" in err
     assert victim.poll() is None
     victim.kill()

@@ -102,7 +102,7 @@ HEALTHY = [
 
 def test_healthy_trainings_stay_quiet(tmp_path):
     """A few of those that `bench healthy` trains."""
-    outcome = stage.finish(stage.start(tmp_path, stage.victim("healthy_runs.py", *HEALTHY)), tmp_path, seconds=400)
+    outcome = stage.finish(stage.start(tmp_path, stage.victim("healthy_runs.py", *HEALTHY)), tmp_path)
     assert outcome.status == 0, outcome.stderr[-2000:]
     assert outcome.stdout.count("trained ") == len(HEALTHY)
     assert found(outcome) == [], outcome.stderr

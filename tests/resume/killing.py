@@ -32,10 +32,10 @@ def undisturbed(folder: Path, **wanted: Any) -> dict[str, Any]:
     return beside(folder, **wanted)()
 
 
-def killed(folder: Path, options: tuple[str, ...] = (), seconds: float = 500, **wanted: Any) -> stage.Outcome:
+def killed(folder: Path, options: tuple[str, ...] = (), **wanted: Any) -> stage.Outcome:
     command = stage.victim("resumes.py", plan(folder, **wanted))
     process = stage.start(folder / "runs", command, ["--restarts", "40", *options])
-    return stage.finish(process, folder / "runs", seconds=seconds)
+    return stage.finish(process, folder / "runs")
 
 
 def result(folder: Path) -> dict[str, Any]:

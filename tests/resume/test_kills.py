@@ -79,13 +79,13 @@ def test_two_programs_of_one_run_are_not_taken_for_each_other(tmp_path):
     script = 'for plan in "$@"; do "$0" "$SCRIPT" "$plan" || exit 1; done'
     command = ["sh", "-c", script, sys.executable, *plans]
     process = stage.start(tmp_path / "runs", command, SCRIPT=str(stage.VICTIMS / "resumes.py"))
-    outcome = stage.finish(process, tmp_path / "runs", seconds=300)
+    outcome = stage.finish(process, tmp_path / "runs")
     second = outcome if outcome.status == 0 else None
     if second is None:  # a shell that passes a child's death on as a status of its own is not started again by itself
         again = stage.start(
             tmp_path / "runs", command, ["--resume", "latest"], SCRIPT=str(stage.VICTIMS / "resumes.py")
         )
-        second = stage.finish(again, tmp_path / "runs", seconds=300)
+        second = stage.finish(again, tmp_path / "runs")
     assert second.status == 0, second.stderr
     assert [killing.result(tmp_path / str(n)) for n in range(2)] == [each() for each in wanted]
     assert len([event for event in second.events("resumed") if event.get("skipped")]) == 1

@@ -40,7 +40,7 @@ def begun(folder: Path, **wanted):
 
 
 def go_on(folder: Path, command, *options: str) -> stage.Outcome:
-    return stage.finish(stage.start(folder / "runs", command, options), folder / "runs", seconds=300)
+    return stage.finish(stage.start(folder / "runs", command, options), folder / "runs")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -66,7 +66,7 @@ def test_asked_to_end_it_saves_where_it_is_and_auto_goes_on(tmp_path, untouched,
 def test_to_the_trainee_alone_it_is_resumed(tmp_path, untouched):
     process, _, seen = begun(tmp_path, **{**KIND, "pause": 0.1})
     os.kill(stage.command_pid(tmp_path / "runs"), signal.SIGTERM)
-    outcome = stage.finish(process, tmp_path / "runs", seen, seconds=300)
+    outcome = stage.finish(process, tmp_path / "runs", seen)
     assert outcome.status == 0, outcome.stderr
     assert [attempt["cause"] for attempt in outcome.why()["attempts"]] == ["terminated", "finished"]
     assert killing.result(tmp_path) == untouched
@@ -157,7 +157,7 @@ def test_two_at_once_the_second_is_refused(tmp_path, stopped):
         second = go_on(tmp_path, command, "--resume", run)
         assert second.status == 64 and "is in use" in second.stderr
     finally:
-        stage.finish(first, tmp_path / "runs", seconds=300)
+        stage.finish(first, tmp_path / "runs")
 
 
 @pytest.mark.parametrize(

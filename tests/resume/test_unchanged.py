@@ -19,7 +19,7 @@ def both(tmp_path_factory):
         (folder / name).mkdir()
         commands[name] = stage.victim("many_trainings.py", str(folder / f"{name}.json"), str(folder / name))
     plain = stage.beside(folder / "said", commands["plain"])
-    outcome = stage.finish(stage.start(folder / "runs", commands["kept"]), folder / "runs", seconds=500)
+    outcome = stage.finish(stage.start(folder / "runs", commands["kept"]), folder / "runs")
     assert outcome.status == 0, outcome.stderr[-3000:]
     assert not [e for e in outcome.events("agent") if e.get("state") == "failed"]
     assert outcome.events("checkpoint"), "nothing was saved: then nothing was tested"

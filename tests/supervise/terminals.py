@@ -11,7 +11,7 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 
-from ..stage import KEEPFIT
+from ..stage import KEEPFIT, PATIENCE
 
 
 class Terminal:
@@ -34,7 +34,7 @@ class Terminal:
     def type(self, keys: bytes) -> None:
         os.write(self.fd, keys)
 
-    def wait_for(self, word: bytes, seconds: float = 30.0) -> None:
+    def wait_for(self, word: bytes, seconds: float = PATIENCE) -> None:
         deadline = time.monotonic() + seconds
         while word not in self.screen:
             left = deadline - time.monotonic()
@@ -52,7 +52,7 @@ class Terminal:
             return bool(chunk)
         return True
 
-    def until_closed(self, seconds: float = 60.0) -> bytes:
+    def until_closed(self, seconds: float = PATIENCE) -> bytes:
         """Everything until nobody holds the terminal any more."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -140,7 +140,7 @@ def test_a_planner_that_is_killed_leaves_nothing_behind(tmp_path):
     scripts = [pid for pid in stage.children(process.pid) if not stage.has_ended(pid)]
     process.kill()
     process.wait()
-    stage.wait_until(lambda: all(map(stage.has_ended, scripts)), seconds=120, what="the end of the script")
+    stage.wait_until(lambda: all(map(stage.has_ended, scripts)), what="the end of the script")
     assert not (tmp_path / "after").exists()
 
 

@@ -18,7 +18,7 @@ PYTHON = sys.executable
 def test_output_is_untouched_and_kept_apart(runs):
     code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 500); sys.stderr.write('to stderr')"
     process = stage.start(runs, [PYTHON, "-c", code])
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=stage.PATIENCE)
     assert out == bytes(range(256)) * 500
     assert err == b"to stderr"
     assert process.returncode == 0
@@ -75,7 +75,7 @@ def test_a_reader_that_leaves_ends_the_writer(runs):
     assert keepfit.stdout is not None
     assert os.read(keepfit.stdout.fileno(), 4) == b"y\ny\n"
     keepfit.stdout.close()
-    assert keepfit.wait(timeout=30) == 128 + signal.SIGPIPE
+    assert keepfit.wait(timeout=stage.PATIENCE) == 128 + signal.SIGPIPE
 
 
 def test_one_file_for_both_keeps_the_order(runs, tmp_path):
@@ -133,7 +133,7 @@ def test_stdin_is_the_users(runs):
         input=b"from the user",
         capture_output=True,
         env=stage.clean_environment(runs),
-        timeout=60,
+        timeout=stage.PATIENCE,
         check=False,
     )
     assert process.stdout == b"from the user"
@@ -180,13 +180,13 @@ def test_started_with_closed_descriptors(runs, closed):
     place = runs.parent / "done"
     script = f'"$@" {closed}'
     command = ["sh", "-c", script, "sh", *stage.KEEPFIT, "run", "--", PYTHON, "-c", f"open({str(place)!r}, 'w')"]
-    done = subprocess.run(command, env=stage.clean_environment(runs), timeout=60, check=False)
+    done = subprocess.run(command, env=stage.clean_environment(runs), timeout=stage.PATIENCE, check=False)
     assert done.returncode == 0 and place.exists()
 
 
 def test_two_runs_at_once(runs):
     processes = [stage.start(runs, [PYTHON, "-c", f"print('run {n}')"], ["--name", f"n{n}"]) for n in range(4)]
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=stage.PATIENCE) for process in processes]
     assert [out for out, _ in outputs] == [f"run {n}\n".encode() for n in range(4)]
     listed = stage.keepfit_json(runs, "runs")["runs"]
     assert sorted(row["name"] for row in listed) == ["n0", "n1", "n2", "n3"]
@@ -256,7 +256,7 @@ class _Shell(Terminal):
 def test_a_prompt_is_no_hang(runs, needs):
     needs("tensorflow")
     terminal = Terminal(["run", "--", *stage.victim("pdb_prompt.py")], stage.clean_environment(runs))
-    terminal.wait_for(b"(Pdb)", 60)
+    terminal.wait_for(b"(Pdb)")
     with pytest.raises(AssertionError, match="did not appear"):
         terminal.wait_for(b"no step for", seconds=13)  # the suspicion would come after 10 s
     terminal.type(b"c\n")

@@ -89,7 +89,7 @@ def test_both_supervisors_killed_inside_a_budget_never_leave_it_frozen(runs, nee
     for pid in (judge_of(process.pid), process.pid):
         os.kill(pid, signal.SIGKILL)
     stage.wait_until(lambda: stage.has_ended(command), what="the kernel's kill at the limit")
-    process.communicate(timeout=30)
+    process.communicate(timeout=stage.PATIENCE)
     assert stage.keepfit_json(runs, "why")["cause"] == "memory_budget"
     run = stage.Outcome(0, "", "", runs).directory.name
     stage.wait_until(lambda: cgroups_named(run) == [], what="the keeper to take the cgroup away")
@@ -103,7 +103,7 @@ def test_everything_killed_together(runs):
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=stage.PATIENCE)
     outcome = stage.Outcome(0, "", "", runs)
     verdict = outcome.why()
     assert verdict["outcome"] == "died" and verdict["cause"] == "killed_unknown"
@@ -120,7 +120,7 @@ def test_supervisors_killed_and_the_agent_tells_the_end(runs):
     command = stage.command_pid(runs)
     for pid in (judge_of(process.pid), process.pid):
         os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=stage.PATIENCE)
     stage.wait_until(lambda: stage.has_ended(command), what="the end of the command")
     verdict = stage.keepfit_json(runs, "why")
     assert (verdict["cause"], verdict["confidence"]) == ("finished", "likely")
@@ -196,5 +196,5 @@ def test_a_truncated_record_never_signals_the_trainee(runs, needs):
     for name in ("ring", "stdout", "stderr", "journal.jsonl"):
         os.truncate(stage.Outcome(0, "", "", runs).directory / name, 0)
     assert process.stdin is not None
-    out, err = process.communicate(b"\n", timeout=60)
+    out, err = process.communicate(b"\n", timeout=stage.PATIENCE)
     assert process.returncode == 0 and b"trained" in seen + out, err
