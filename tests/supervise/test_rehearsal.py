@@ -1,11 +1,14 @@
-"""A rehearsal that comes to its limit is ended by us, and by nobody else."""
+"""A rehearsal that comes to its limit is ended by us, and by nobody else; one that is only slow is waited for."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
+
+from .. import stage
 
 pytestmark = pytest.mark.cgroup
 
@@ -36,6 +39,47 @@ for _ in range({TIMES}):
     reached += heard.reached
 print(reached, killed)
 """
+
+
+# Maps more of a file than there is room for beside what it holds, and reads it over and over.
+THRASHES = """
+import mmap, os, sys
+kept = bytearray(b"x") * (88 << 20)
+path = sys.argv[1]
+with open(path, "wb") as out:
+    for _ in range(64): out.write(os.urandom(1 << 20))
+    out.flush(); os.fsync(out.fileno())
+pages = mmap.mmap(os.open(path, os.O_RDONLY), 0, prot=mmap.PROT_READ)
+pages.madvise(mmap.MADV_RANDOM)
+while True:
+    sum(pages[place] for place in range(0, len(pages), 4096))
+"""
+# Long past the patience, and at rest: as where the machine gives it no CPU.
+SLOW = "import time; time.sleep(600)"
+
+IMPATIENT = """
+import json, os, sys
+from keepfit.supervise import rehearsal
+argv, seconds = sys.argv[2:], float(sys.argv[1])
+heard = rehearsal.rehearse(tuple(argv), os.environ, 128 << 20, seconds, lambda heard: 0, 1, 0.5)
+print(json.dumps([heard.thrashing, heard.late, heard.reached]))
+"""
+
+
+def impatient(seconds: float, *argv: str) -> list[bool]:
+    words = [sys.executable, "-c", IMPATIENT, str(seconds), sys.executable, "-c", *argv]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return list(json.loads(done.stdout or done.stderr))
+
+
+def test_one_that_is_thrashing_is_not_waited_for(needs, tmp_path):
+    needs("cgroup")
+    assert impatient(stage.PATIENCE, THRASHES, str(tmp_path / "pages")) == [True, False, False]
+
+
+def test_one_that_is_only_slow_did_not_come_to_the_limit(needs):
+    needs("cgroup")
+    assert impatient(3.0, SLOW) == [False, True, False]
 
 
 def test_what_came_to_the_limit_is_not_killed_by_the_kernel(needs):

@@ -21,7 +21,7 @@ from .options import RunOptions
 from .rehearsal import Rehearsal, rehearse
 
 SECONDS = 600.0  # that a script may take to come to its training call
-PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take
+PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take: it may be thrashing
 
 
 class CannotPlan(Exception):
@@ -253,11 +253,10 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
             return largest.next_stretch(made.facts, made.trials, made.attempts, _trials(heard), made.wanted)
 
         most = largest.STRETCHED if made.overshot else 1
-        seconds = min(wanted.timeout, PATIENCE * (made.came_after + most * slowest * rows))
-        heard = rehearse(wanted.argv, environment, made.wanted.limit, seconds, sizes, rows)
+        patience = PATIENCE * (made.came_after + most * slowest * rows)
+        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
         ran = tuple(_trials(heard))
-        # Late: so close to the limit that it does little but fetch its code from disk.
-        overshot = (heard.trying or rows) if heard.died_trying or heard.late else 0
+        overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
         if not ran and not overshot:
             break
         made.attempts.append(largest.Attempt(ran, overshot))

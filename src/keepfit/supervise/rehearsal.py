@@ -24,6 +24,9 @@ from . import danger, fence, launch, posture
 
 TURN = 0.02  # seconds between two looks
 LEAVING = 5.0  # seconds that killed processes may take to be gone
+# Pages a second that it had to fetch from disk since it began: trainings that stood at a limit had 150 to 250, one that
+# got hardly any CPU (a twentieth of its usual speed) 0.1.
+THRASHING = 50.0
 
 
 @dataclass
@@ -37,7 +40,8 @@ class Rehearsal:
     failed: str = ""  # what went wrong in the agent
     status: int | None = None  # how the script ended by itself
     reached: bool = False  # the fence
-    late: bool = False
+    late: bool = False  # its time was over
+    thrashing: bool = False  # so close to the limit that it did little but fetch its own code from disk
     unfenced: str = ""  # why there was no fence
     events: list[dict[str, Any]] = field(default_factory=list)
 
@@ -54,10 +58,12 @@ def rehearse(
     seconds: float,
     next_rows: Callable[[Rehearsal], int],
     rows: int = 0,
+    patience: float | None = None,
 ) -> Rehearsal:
     """Run it; `next_rows` says which batch to try next, 0 when enough is known. Output goes to stderr.
 
-    With `rows` it is run as if the script had asked for batches of that size, and nothing else is looked at.
+    With `rows` it is run as if the script had asked for batches of that size, and nothing else is looked at. It has
+    `seconds`; from `patience` on it is ended where it is thrashing (slow alone is no sign of the limit).
     """
     path = launch.resolve(argv[0], environment)
     posture.become_subreaper()
@@ -75,7 +81,7 @@ def rehearse(
                 pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
             listening = _Listening(heard, pid, pulse, made, Path(folder), next_rows, keeper)
-            listening.until(time.monotonic() + seconds)
+            listening.until(seconds, seconds if patience is None else patience)
             return heard
         finally:
             if keeper is not None:
@@ -97,12 +103,14 @@ class _Listening:
         self._heard = heard
         self._tree = ProcessTree(pid, ignore=(keeper,) if keeper else (), adopter=os.getpid())
 
-    def until(self, deadline: float) -> None:
-        heard = self._heard
+    def until(self, seconds: float, patience: float) -> None:
+        heard, began = self._heard, time.monotonic()
         try:
             while not self._enough():
-                if time.monotonic() > deadline:
-                    heard.late = True
+                passed = time.monotonic() - began
+                heard.late = passed > seconds
+                heard.thrashing = passed > min(patience, seconds) and self._thrashes(passed)
+                if heard.late or heard.thrashing:
                     break
                 self._tree.discover()
                 time.sleep(TURN)
@@ -122,6 +130,10 @@ class _Listening:
             heard.reached = True
             return True
         return False
+
+    def _thrashes(self, passed: float) -> bool:
+        self._tree.count(time.monotonic())
+        return self._tree.reading().major_faults > THRASHING * passed
 
     def _answer(self, letter: Mapping[str, Any]) -> bool:
         """Whether that was all."""
