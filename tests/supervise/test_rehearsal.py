@@ -69,7 +69,8 @@ print(json.dumps([heard.thrashing, heard.late, heard.reached]))
 def impatient(seconds: float, *argv: str) -> list[bool]:
     words = [sys.executable, "-c", IMPATIENT, str(seconds), sys.executable, "-c", *argv]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return list(json.loads(done.stdout or done.stderr))
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout))
 
 
 def test_one_that_is_thrashing_is_not_waited_for(needs, tmp_path):

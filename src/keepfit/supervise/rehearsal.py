@@ -24,8 +24,8 @@ from . import danger, fence, launch, posture
 
 TURN = 0.02  # seconds between two looks
 LEAVING = 5.0  # seconds that killed processes may take to be gone
-# Pages a second that it had to fetch from disk since it began: trainings that stood at a limit had 150 to 250, one that
-# got hardly any CPU (a twentieth of its usual speed) 0.1.
+# Times a second that it had to fetch from disk since it began: two trainings that stood at a limit had 140 and 200, one
+# that was far from it and took fourteen times as long as usual 0.1.
 THRASHING = 50.0
 
 
