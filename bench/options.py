@@ -24,6 +24,7 @@ from .rows import Rows
 
 MODELS = os.environ.get("BENCH_MODELS", "plain_conv,encoder,mlp,MobileNetV2,lstm").split(",")
 PROGRAMS = os.environ.get("BENCH_PROGRAMS", "shuffled_images,cached,from_slices").split(",")
+ONLY = os.environ.get("BENCH_OPTIONS", "").split()  # such options; all of them where none is named
 HEADER = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "TIME PREDICTED", "MEASURED")
 
 
@@ -44,7 +45,8 @@ def main() -> None:
 def _tried_all(name: str, command: list[str]) -> Iterator[list[object]]:
     """The training as it is comes before all options and after them: a shared machine is not always as fast."""
     first, told = _tried(command, {"BENCH_OPTION": "as it is"}), planned(command)[0]
-    taken = [(option, _take(name, command, option)) for option in (told or {"options": []})["options"]]
+    offered = [option for option in (told or {"options": []})["options"] if not ONLY or option["name"] in ONLY]
+    taken = [(option, _take(name, command, option)) for option in offered]
     last = _tried(command, {"BENCH_OPTION": "as it is"})
     if first is None or last is None or told is None:
         yield [name, "failed", *[""] * (len(HEADER) - 2)]
@@ -67,6 +69,8 @@ def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int
         return _tried(command, {"BENCH_OPTION": str(kind)})
     if kind == "malloc_arenas":
         return _tried(command, {"MALLOC_ARENA_MAX": str(value)})
+    if kind == "malloc_threshold":
+        return _tried(command, {"MALLOC_MMAP_THRESHOLD_": str(value)})
     if kind == "streaming":
         return _tried(command, {"BENCH_STREAMED": "1"}) if name in PROGRAMS else None
     if kind == "shuffle_buffer":

@@ -242,6 +242,35 @@ def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
     assert 160 <= wild <= calm - 10 and calm <= 181
 
 
+@pytest.mark.parametrize(
+    ("told", "steps", "grows"),
+    [
+        ({"samples": 512, "epochs": 2}, 4, False),
+        ({"samples": 513, "epochs": 4}, 12, True),
+        ({"samples": 512, "epochs": 1, "steps": 4}, 4, False),  # fit was told so
+        ({"samples": 512}, None, True),  # nobody knows for how long
+        ({"epochs": 2}, None, True),
+    ],
+)
+def test_malloc_keeps_more_where_there_are_many_steps(told, steps, grows):
+    known = facts(fragments=True, **told)
+    assert known.steps == steps and known.grows is grows
+    assert not facts(**told).grows  # somebody has chosen
+    assert any(one.name == "malloc_threshold" for one in options.priced(known, (), 1 << 30)) is grows
+
+
+def test_blocks_that_go_back_at_once_cost_what_is_alive_however_much_the_trials_have_kept():
+    known = facts(fragments=True)
+    for trials in (
+        [Trial(8, 900 * MIB, 0.1), Trial(128, 3000 * MIB, 1.0)],
+        [Trial(8, 310 * MIB), Trial(128, 600 * MIB)],
+    ):
+        option = next(one for one in options.priced(known, trials, 1 << 30) if one.name == "malloc_threshold")
+        lean = known.files + known.in_use + known.needs_given_back(256)
+        assert option.exact and option.peak == min(lean, forecast.forecast(known, trials, 256).peak)
+    assert known.alive(256) < known.needs_given_back(256) < 1.2 * known.alive(256)
+
+
 def test_mixed_precision_says_where_the_processor_has_none():
     for told, said in ((True, False), (None, False), (False, True)):
         known = facts(bfloat16=told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keepfit.facts import MemoryLimit
-from keepfit.plan import forecast, largest
+from keepfit.plan import forecast, largest, options
 from keepfit.plan.micro_batch import Trial
 from keepfit.supervise import planning
 
@@ -55,10 +55,28 @@ def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
 def test_a_single_arena_is_taken_where_that_helps_and_is_needed():
     shuffled = replace(FACTS, epochs=3, pipeline=({"stage": "shuffle", "elements": 100, "bytes": 400 * MIB},))
     tight = planning.Plan(MemoryLimit(800 * MIB, "--memory"), shuffled, list(TRIALS), wanted=largest.Wanted(800 * MIB))
-    assert planning._arenas(tight, {}) == {"MALLOC_ARENA_MAX": "1"}
-    assert planning._arenas(tight, {"MALLOC_ARENA_MAX": "4"}) == {}  # somebody has chosen
-    assert planning._arenas(made(shuffled), {}) == {}  # it fits anyway
-    assert planning._arenas(replace(tight, facts=FACTS), {}) == {}  # nothing is shuffled
+    assert planning._malloc(tight, {}) == {"MALLOC_ARENA_MAX": "1"}
+    assert planning._malloc(tight, {"MALLOC_ARENA_MAX": "4"}) == {}  # somebody has chosen
+    assert planning._malloc(made(shuffled), {}) == {}  # it fits anyway
+    assert planning._malloc(replace(tight, facts=FACTS), {}) == {}  # nothing is shuffled
+
+
+def test_blocks_go_back_at_once_where_later_steps_might_not_fit():
+    grows = replace(FACTS, told={**FACTS.told, "fragments": True})
+    tight = {"limit": MemoryLimit(1100 * MIB, "--memory"), "trials": list(TRIALS), "wanted": largest.Wanted(760 * MIB)}
+    planned = planning.Plan(facts=grows, **tight)
+    assert planned.fits and planning._malloc(planned, {}) == {"MALLOC_MMAP_THRESHOLD_": str(options.MAPPED_FROM)}
+    assert planning._malloc(planned, {"MALLOC_MMAP_THRESHOLD_": "4096"}) == {}  # somebody has chosen
+    assert planning._malloc(made(grows), {}) == {}  # there is room for twice as much
+    assert planning._malloc(planning.Plan(facts=FACTS, **tight), {}) == {}
+    said = "what malloc keeps of later steps: more than of those that were tried (option malloc_threshold)"
+    assert said in planning.not_counted(planned) and said not in planning.not_counted(made())
+
+
+def test_a_plan_is_not_remembered_for_another_malloc(tmp_path):
+    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
+    memory.keep(made())
+    assert memory.of(FACTS) and memory.of(replace(FACTS, told={**FACTS.told, "fragments": True})) is None
 
 
 def test_a_coverage_is_told_only_of_forecasts_such_as_were_measured():

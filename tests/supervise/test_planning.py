@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from keepfit.plan.options import MAPPED_FROM
+
 from .. import stage
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.cgroup]
@@ -18,10 +20,10 @@ def real_things(needs):
     needs("tensorflow", "cgroup")
 
 
-def plan(folder, kind, *options, status=0):
+def plan(folder, kind, *options, status=0, prefix=()):
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
-        [*stage.KEEPFIT, "plan", *options, "--json", "--", *stage.victim("plans.py", kind, str(folder))],
+        [*prefix, *stage.KEEPFIT, "plan", *options, "--json", "--", *stage.victim("plans.py", kind, str(folder))],
         capture_output=True, text=True, env=stage.clean_environment(folder / "runs"), check=False,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
@@ -111,6 +113,21 @@ def test_the_longest_sequence_counts_not_the_first(tmp_path):
     assert told["breakdown"]["activations"] > 64 * 200 * 256 * 4
     bucketing = next(option for option in told["options"] if option["name"] == "length_bucketing")
     assert 0.3 < bucketing["value"] < 0.9 and not bucketing["exact"]
+
+
+def test_with_blocks_given_back_it_needs_what_was_priced_and_grows_no_more(tmp_path):
+    given_back = ["env", f"MALLOC_MMAP_THRESHOLD_={MAPPED_FROM}"]
+    truth = stage.beside(tmp_path / "plain", [*given_back, *stage.victim("plans.py", "many", str(tmp_path))])
+    told = plan(tmp_path / "planned", "many", "--no-search")
+    peak = int(truth().split()[-1])
+    priced = next(option for option in told["options"] if option["name"] == "malloc_threshold")
+    assert abs(priced["predicted_peak_bytes"] - peak) < 0.1 * peak, (priced["predicted_peak_bytes"], peak)
+    later = "what malloc keeps of later steps"
+    assert any(later in line for line in told["not_counted"])
+    chosen = plan(tmp_path / "chosen", "many", "--no-search", prefix=given_back)
+    assert not any(later in line for line in chosen["not_counted"])
+    assert not any(option["name"] == "malloc_threshold" for option in chosen["options"])
+    assert abs(chosen["predicted_peak_bytes"] - peak) < 0.1 * peak, (chosen["predicted_peak_bytes"], peak)
 
 
 def test_a_validation_that_needs_more_than_the_training(tmp_path):

@@ -183,6 +183,8 @@ def train():
             elif kind == "validation":
                 held_out = {"validation_data": (x, y), "validation_batch_size": 512}
                 model.fit(x[:64], y[:64], batch_size=16, epochs=2, verbose=0, **held_out)
+            elif kind == "many":  # steps, with blocks that malloc would keep
+                model.fit(x, y, batch_size=64, epochs=3, verbose=0)
             else:
                 model.fit(x, y, batch_size=256, epochs=2, verbose=0)
     finally:

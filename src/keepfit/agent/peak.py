@@ -46,6 +46,12 @@ def files() -> int:
     return _status().get("RssFile", 0)
 
 
+def fragments() -> bool:
+    """Whether malloc is glibc's own, and nobody has chosen from which size on it gives freed blocks back."""
+    chosen = "MALLOC_MMAP_THRESHOLD_" in os.environ or "mmap_threshold" in os.environ.get("GLIBC_TUNABLES", "")
+    return not chosen and not os.environ.get("LD_PRELOAD") and hasattr(ctypes.CDLL(None), "malloc_trim")
+
+
 _M_MMAP_THRESHOLD = -3
 _MAPPED_FROM = 128 << 10  # bytes; glibc's own value at the start
 

@@ -34,6 +34,7 @@ SMALL, LARGER = 32, 2
 # Buffers of earlier epochs, in shares of one, that malloc still holds while the next is filled: other threads fill it,
 # from other arenas. Measured on shuffles of images, strings and numbers (2 cores): 1.0 after one epoch, 1.2 to 3 later.
 KEPT_ONCE, KEPT_LATER = 1.0, 1.6
+FEW = 8  # steps: what malloc keeps of more of them has not been seen in a trial
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ class Facts:
         """Bytes that a step of so many rows takes, by its graph."""
         return int(FIRST + SPREAD * self.alive(rows)) if self.static else 0
 
+    def needs_given_back(self, rows: int) -> int:
+        """The same where malloc gives freed blocks back at once, in the hundredth step as in the first."""
+        return int(FIRST + FURTHER * self.alive(rows))
+
     def _held(self, *stages: str) -> int:
         return sum(int(stage["bytes"]) for stage in self.pipeline if stage["stage"] in stages)
 
@@ -110,6 +115,19 @@ class Facts:
         if self.epochs < 2 or self._held("cache"):
             return 0
         return int(self._held("shuffle") * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
+
+    @property
+    def grows(self) -> bool:
+        """Whether malloc may keep more with every step than the few of a trial tell."""
+        return bool(self.told.get("fragments")) and not 0 < (self.steps or 0) <= FEW
+
+    @property
+    def steps(self) -> int | None:
+        """Of the whole training, where that is known."""
+        if told := self.told.get("steps"):
+            return int(told)
+        known = "epochs" in self.told and self.samples and self.rows
+        return self.epochs * -(-self.samples // self.rows) if known and self.samples else None
 
     @property
     def filled(self) -> int:

@@ -24,6 +24,8 @@ DIFFERS = {
 # models it was chosen by: 0.18 and 0.43).
 MIXED_ON_HOST, MIXED_ON_DEVICE = 1 / 3, 1 / 2
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
+# Bytes from which on a freed block goes back to the system, if one asks glibc for it, and the time of a step then.
+MAPPED_FROM, MAPPED = 1 << 20, 1.05
 SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
 
 
@@ -80,6 +82,7 @@ class Option:
     exact: bool  # whether the results stay those of the batch as it is
     how: str
     prepares: bool = False  # whether it changes what the script does before its training call, too
+    later: bool = False  # whether it saves in later steps, whatever it does in the first
 
     def document(self) -> dict[str, Any]:
         return {
@@ -96,7 +99,7 @@ def priced(facts: Facts, trials: Sequence[Trial], limit: int) -> list[Option]:
     """What would bring the training below the limit, or closer to it; the cheapest first."""
     point, step = forecast(facts, trials, facts.rows), training(facts, trials, facts.rows).peak
     lighter = [*_mixed_on_host(facts, step), *_lighter(facts, step)]
-    found = [*_micro_batches(facts, trials, limit), *lighter, *_pipeline(facts, step)]
+    found = [*_micro_batches(facts, trials, limit), *_given_back(facts, step), *lighter, *_pipeline(facts, step)]
     # What a step that needs less does not change: the script's preparation, and the validation.
     validation = facts.in_use + facts.validation + facts.later if facts.validation else 0
     others = facts.files + max(facts.prepared, validation)
@@ -115,7 +118,7 @@ def priced_on_device(facts: Facts, limit: int) -> list[Option]:
 
 def _ranked(found: list[Option], peak: int, elsewhere: Iterable[Option]) -> list[Option]:
     """Those that save something: exact ones first, the cheaper before the dearer; `elsewhere` changes no training."""
-    worth = [option for option in found if option.peak < (1 - WORTH) * peak]
+    worth = [option for option in found if option.later or option.peak < (1 - WORTH) * peak]
     worth.sort(key=lambda option: (not option.exact, option.slowdown or 1.0, option.peak))
     exact = sum(option.exact for option in worth)
     return [*worth[:exact], *elsewhere, *worth[exact:]]
@@ -156,6 +159,15 @@ def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterato
         how = "in the loop: loss, gradients = keepfit.accumulate(loss_of, variables, x, y)"
     differs = _differs(facts)
     yield Option("micro_batch", rows, peak, _slowdown(trials, rows), not differs, "; ".join([how, *differs]))
+
+
+def _given_back(facts: Facts, peak: int) -> Iterator[Option]:
+    """glibc raises by itself, up to 32 MiB, the size from which a freed block goes back to the system; what it keeps
+    piles up from step to step (`bench growth`). A size that one has chosen stays."""
+    if facts.grows and facts.static:
+        how = f"export MALLOC_MMAP_THRESHOLD_={MAPPED_FROM}: freed blocks go back at once, and do not pile up"
+        lean = facts.files + facts.in_use + facts.needs_given_back(facts.rows) + facts.later
+        yield Option("malloc_threshold", MAPPED_FROM, min(peak, lean), MAPPED, True, how, later=True)
 
 
 def _differs(facts: Facts) -> list[str]:

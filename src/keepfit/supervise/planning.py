@@ -178,7 +178,9 @@ class _Memory:
     def _name(self, facts: forecast.Facts) -> str:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
         asked = self._asked.of(facts)
-        return f"plan {facts.told.get('key')} {asked.limit}/{asked.multiple}/{asked.most}/{self._search} {facts.static}"
+        words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
+                 facts.told.get("fragments"))  # fmt: skip
+        return f"plan {words}"
 
     def keep(self, made: Plan) -> None:
         told, point = made.facts.told, made.point
@@ -220,8 +222,9 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
     except Exception as error:  # whatever it is: what was asked for is the run
         return Applied(f"no plan ({error}); it runs as without --apply")
     need = f"batch {made.facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"
-    changes = _arenas(made, environment)
-    facts = replace(made.facts, epochs=1) if changes else made.facts  # as if no epoch left anything to the next
+    changes = _malloc(made, environment)
+    arena = "MALLOC_ARENA_MAX" in changes
+    facts = replace(made.facts, epochs=1) if arena else made.facts  # as if no epoch left anything to the next
     known = forecast.line(facts, made.trials)
     begins = [f"{name}={value}" for name, value in changes.items()]
     if known is None or not facts.told.get("key"):
@@ -235,10 +238,15 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
     return Applied(f"planned: {need}; {', '.join(begins)}", changes)
 
 
-def _arenas(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
-    """One arena for malloc, where the training may not fit, that would help, and nobody has chosen a number."""
-    helps = any(option.name == "malloc_arenas" for option in _options(made))
-    return {"MALLOC_ARENA_MAX": "1"} if helps and not made.fits and "MALLOC_ARENA_MAX" not in environment else {}
+def _malloc(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
+    """What malloc is to do otherwise, where that helps, the training may not fit (or might not, an hour later), and
+    nobody has chosen."""
+    offered = {option.name: str(option.value) for option in _options(made)}
+    doubtful = forecast.DOUBT * made.point.peak > made.room
+    changes = {"MALLOC_ARENA_MAX": ("malloc_arenas", not made.fits),
+               "MALLOC_MMAP_THRESHOLD_": ("malloc_threshold", doubtful)}  # fmt: skip
+    return {variable: offered[name] for variable, (name, needed) in changes.items()
+            if needed and name in offered and variable not in environment}  # fmt: skip
 
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
@@ -343,6 +351,8 @@ def not_counted(made: Plan) -> list[str]:
     found = ["what callbacks and the script's own code take while it trains"]
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
+    if facts.grows:
+        found.append("what malloc keeps of later steps: more than of those that were tried (option malloc_threshold)")
     if made.unfenced:
         found.append(f"the largest batch: no cgroup could be made to hold it at the limit ({made.unfenced})")
     if why := (facts.told.get("validation") or {}).get("failed"):

@@ -138,6 +138,7 @@ class Planner:
             "before": before,
             "prepared": prepared,
             "epochs": self._epochs(),
+            "steps": self._steps(),
             "key": fingerprint(model, "train", held, self._source),
             "likeness": fingerprint(model, "train", held, self._source, of_versions=False),
             "versions": versions(self._source),
@@ -194,6 +195,14 @@ class Planner:
         """How many times the `fit` that is going on begins its data anew."""
         if self._fit.get("steps_per_epoch") is not None:  # one iterator for all of them
             return 1
+        return self._rounds()
+
+    def _steps(self):
+        """Of all of it, where the `fit` says how many there are in an epoch."""
+        each = self._fit.get("steps_per_epoch")
+        return self._rounds() * int(each) if each is not None else None
+
+    def _rounds(self):
         return int(self._fit.get("epochs", 1)) - int(self._fit.get("initial_epoch", 0))
 
     def _validation(self, model, held):

@@ -9,7 +9,8 @@ Forecast and peak are both in the record: `keepfit why RUN` shows them.
 
 ## What to do
 `keepfit plan -- CMD` measures two small batches, which is closer. A peak far above the forecast is often not the step:
-validation, a callback, data that the script holds on to.
+validation, a callback, data that the script holds on to, or blocks that malloc keeps, more with every step: with
+MALLOC_MMAP_THRESHOLD_ set they go back to the system.
 """
 
 from __future__ import annotations
@@ -34,5 +35,8 @@ CONDITION = Condition(
     title="the forecast was wrong by more than its interval",
     severity="note",
     watch=watch,
-    remedies=(Remedy("measure it", "keepfit plan -- CMD …"),),
+    remedies=(
+        Remedy("measure it", "keepfit plan -- CMD …"),
+        Remedy("let malloc give freed blocks back", "export MALLOC_MMAP_THRESHOLD_=1048576"),
+    ),
 )

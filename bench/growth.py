@@ -1,0 +1,104 @@
+"""How a training's peak rises with its steps, and what stops that: malloc as glibc has it, and giving back at once.
+
+glibc raises by itself, up to 32 MiB, the size from which a freed block goes back to the system; smaller ones stay in
+heaps of its arenas, which fragment more with every step. With MALLOC_MMAP_THRESHOLD_ set that size stays where it is.
+Both ways in turns; peaks are anonymous memory (VmHWM less RssFile), times those of the later half of the steps.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+from keepfit.plan.options import MAPPED_FROM
+
+from . import tables
+from .forecast_models import REPORTED, TUNING
+from .rows import Rows
+
+MODELS = os.environ.get(
+    "BENCH_MODELS", "plain_conv,encoder,lstm,two_tower,unet,MobileNetV2,gru,autoencoder,conv1d,wavenet"
+).split(",")
+STEPS = int(os.environ.get("BENCH_STEPS", "64"))
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", "2"))
+PART = int(os.environ.get("BENCH_PART", "4"))  # of the model's usual batch: many steps are to be seen
+EPOCH = 8  # steps
+MARKS = (4, 16)
+HEADER = ("model", "rows", *(f"peak after {mark}" for mark in MARKS), f"after {STEPS}", "growth",
+          "given back: after 4", f"after {STEPS}", "of the other", "time")  # fmt: skip
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        return train(sys.argv[1], int(sys.argv[2]))
+    rows = Rows(HEADER)
+    for name in MODELS:
+        if not rows.have(name):
+            rows.add(_one(name))
+    growth, share, slower = ([float(str(row[place])) for row in rows] for place in (5, 8, 9))
+    note = (
+        f"from step 4 to {STEPS} x {statistics.median(growth):.2f} in the median, {max(growth):.2f} at most; given "
+        f"back at once it is {statistics.median(share):.2f} of that, in {statistics.median(slower):.2f} of the time "
+        f"(at most {max(slower):.2f})"
+    )
+    tables.show("peaks in MiB, from step to step", HEADER, rows, note)
+
+
+def _one(name: str) -> list[object]:
+    batch = max(1, {**TUNING, **REPORTED}[name][1] // PART)
+    ways = ({}, {"MALLOC_MMAP_THRESHOLD_": str(MAPPED_FROM)})
+    seen = [[_run(name, batch, way) for way in ways] for _ in range(ROUNDS)]  # in turns
+    print(name, *(f"{way[1]:.1f} s" for one in seen for way in one), file=sys.stderr, flush=True)
+    peaks = [[max(one[way][0][place] for one in seen) for place in range(len(MARKS) + 1)] for way in (0, 1)]
+    slower = statistics.median(one[1][1] / one[0][1] for one in seen)
+    growth, share = peaks[0][-1] / peaks[0][0], peaks[1][-1] / peaks[0][-1]
+    return [name, batch, *peaks[0], f"{growth:.2f}", peaks[1][0], peaks[1][-1], f"{share:.2f}", f"{slower:.2f}"]
+
+
+def _run(name: str, batch: int, changes: dict[str, str]) -> tuple[list[int], float]:
+    """(MiB at the marks and in the end, seconds of the later steps)"""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **changes}
+    command = [sys.executable, "-m", "bench.growth", name, str(batch)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
+                          check=True)  # fmt: skip
+    *peaks, seconds = done.stdout.split()
+    return [int(peak) for peak in peaks], float(seconds)
+
+
+def train(name: str, batch: int) -> None:
+    import keras
+    import numpy as np
+
+    keras.utils.set_random_seed(0)
+    model, inputs = {**TUNING, **REPORTED}[name][0]()
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    draw, count = np.random.default_rng(0), EPOCH * batch
+    drawn = [
+        draw.integers(0, 2000, (count, *shape)) if kind == "words" else draw.random((count, *shape), dtype="float32")
+        for shape, kind in inputs
+    ]
+    times: list[float] = []
+
+    def step(batch: int, logs: object = None) -> None:
+        times.append(time.monotonic())
+        if len(times) in (*MARKS, STEPS):
+            print(_peak() >> 20)
+
+    seen = keras.callbacks.LambdaCallback(on_train_batch_end=step)
+    x = drawn if len(drawn) > 1 else drawn[0]
+    y = draw.integers(0, 10, count)
+    model.fit(x, y, batch_size=batch, epochs=STEPS // EPOCH, verbose=0, callbacks=[seen])
+    print(times[-1] - times[STEPS // 2])
+
+
+def _peak() -> int:
+    with open("/proc/self/status") as file:
+        fields = dict(line.split(":", 1) for line in file)
+    return 1024 * (int(fields["VmHWM"].split()[0]) - int(fields["RssFile"].split()[0]))
+
+
+if __name__ == "__main__":
+    main()
