@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from keepfit.facts import MemoryLimit
 from keepfit.plan import forecast, largest
 from keepfit.plan.micro_batch import Trial
@@ -83,3 +85,18 @@ def test_a_plan_that_does_not_fit():
         wanted=largest.Wanted(1200 * MIB),
     )  # fmt: skip
     assert plan_text.render(planning.document(made), colours=False, width=100) == SCREEN.strip()
+
+
+def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
+    trials = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
+    found = [largest.Attempt((Trial(300, 1500 * MIB, 0.8),))]
+    plain = replace(FACTS, told={**FACTS.told, "fragments": False})
+    grows, steady = (
+        planning.Plan(MemoryLimit(2 << 30, "--memory"), facts, trials, found, wanted=largest.Wanted(2 << 30))
+        for facts in (FACTS, plain)
+    )
+    said = "largest batch that was tried and fits: 300"
+    longer = f"{said}, in its first steps: malloc keeps more in later ones"
+    texts = [plan_text.render(planning.document(made), colours=False, width=100) for made in (grows, steady)]
+    assert [longer in text.splitlines() for text in texts] == [True, False]
+    assert said in texts[1].splitlines()

@@ -319,6 +319,7 @@ def document(made: Plan) -> dict[str, Any]:
         "trials": len(made.attempts),  # of the largest batch
         "small_trials": len(made.trials),
         "overshot": len(made.overshot),
+        "grows": facts.grows and made.device is None,
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.climbed, *made.verified)],
         "peak_in": point.where,
