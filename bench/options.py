@@ -24,6 +24,7 @@ from .rows import Rows
 
 MODELS = os.environ.get("BENCH_MODELS", "plain_conv,encoder,mlp,MobileNetV2,lstm").split(",")
 PROGRAMS = os.environ.get("BENCH_PROGRAMS", "shuffled_images,cached,from_slices").split(",")
+STEPS = os.environ.get("BENCH_STEPS", "").split()  # of a model's training, where it is to be longer than usual
 ONLY = os.environ.get("BENCH_OPTIONS", "").split()  # such options; all of them where none is named
 HEADER = ("MODEL", "OPTION", "PEAK WITHOUT", "PREDICTED", "PEAK WITH", "TIME PREDICTED", "MEASURED")
 
@@ -70,7 +71,7 @@ def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int
     if kind == "malloc_arenas":
         return _tried(command, {"MALLOC_ARENA_MAX": str(value)})
     if kind == "malloc_threshold":
-        return _tried(command, {"MALLOC_MMAP_THRESHOLD_": str(value)})
+        return _tried(command, {"BENCH_OPTION": "as it is", "MALLOC_MMAP_THRESHOLD_": str(value)})
     if kind == "streaming":
         return _tried(command, {"BENCH_STREAMED": "1"}) if name in PROGRAMS else None
     if kind == "shuffle_buffer":
@@ -86,7 +87,7 @@ def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int
 
 def _model(name: str, optimizer: str) -> list[str]:
     batch = {**TUNING, **REPORTED}[name][1]
-    return [sys.executable, "-m", "bench.forecast_models", name, str(batch), optimizer, "arrays"]
+    return [sys.executable, "-m", "bench.forecast_models", name, str(batch), optimizer, "arrays", *STEPS]
 
 
 def _tried(command: list[str], changes: Mapping[str, str]) -> tuple[int, float] | None:
