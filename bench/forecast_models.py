@@ -250,16 +250,10 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
     if option == "recompute":
         model = variants.recomputed(model)
     model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    draw = np.random.default_rng(0)
     held = int(os.environ.get("BENCH_HELD", "0"))  # bytes, whatever the batch, where `bench largest` asks for that
     each = sum(int(np.prod(shape)) * (8 if kind == "words" else 4) for shape, kind in inputs)
     rows = min(24 * usual, max(6 * usual, held // each)) if held else 2 * batch
-    drawn = tuple(
-        draw.integers(0, 2000, (rows, *shape)) if kind == "words" else draw.random((rows, *shape), dtype="float32")
-        for shape, kind in inputs
-    )
-    x = drawn if len(drawn) > 1 else drawn[0]
-    y = draw.integers(0, 10, rows)
+    x, y = drawn(inputs, rows)
     if source == "tfdata":
         data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(rows).batch(batch).prefetch(2)
         model.fit(data.repeat(), epochs=1, steps_per_epoch=steps, verbose=0)
@@ -273,6 +267,18 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
         began = time.monotonic()
         model.fit(x, y, batch_size=batch, epochs=2, verbose=0)
         print("seconds", (time.monotonic() - began) / 4, flush=True)
+
+
+def drawn(inputs: Any, rows: int) -> tuple[Any, Any]:
+    """(x, y): the same numbers every time."""
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    x = tuple(
+        draw.integers(0, 2000, (rows, *shape)) if kind == "words" else draw.random((rows, *shape), dtype="float32")
+        for shape, kind in inputs
+    )
+    return x if len(x) > 1 else x[0], draw.integers(0, 10, rows)
 
 
 def _resident() -> int:

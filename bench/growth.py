@@ -1,7 +1,7 @@
 """How a training's peak rises with its steps, and what stops that: malloc as glibc has it, and giving back at once.
 
-glibc raises by itself, up to 32 MiB, the size from which a freed block goes back to the system; smaller ones stay in
-heaps of its arenas, which fragment more with every step. With MALLOC_MMAP_THRESHOLD_ set that size stays where it is.
+glibc raises by itself, up to 32 MiB, the size from which a freed block goes back to the system; smaller ones it keeps.
+With MALLOC_MMAP_THRESHOLD_ set that size stays where it is.
 Both ways in turns; peaks are anonymous memory (VmHWM less RssFile), times those of the later half of the steps.
 """
 
@@ -16,12 +16,10 @@ import time
 from keepfit.plan.options import MAPPED_FROM
 
 from . import tables
-from .forecast_models import REPORTED, TUNING
+from .forecast_models import REPORTED, TUNING, drawn
+from .largest import MODELS
 from .rows import Rows
 
-MODELS = os.environ.get(
-    "BENCH_MODELS", "plain_conv,encoder,lstm,two_tower,unet,MobileNetV2,gru,autoencoder,conv1d,wavenet"
-).split(",")
 STEPS = int(os.environ.get("BENCH_STEPS", "64"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "2"))
 PART = int(os.environ.get("BENCH_PART", "4"))  # of the model's usual batch: many steps are to be seen
@@ -70,16 +68,11 @@ def _run(name: str, batch: int, changes: dict[str, str]) -> tuple[list[int], flo
 
 def train(name: str, batch: int) -> None:
     import keras
-    import numpy as np
 
     keras.utils.set_random_seed(0)
     model, inputs = {**TUNING, **REPORTED}[name][0]()
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
-    draw, count = np.random.default_rng(0), EPOCH * batch
-    drawn = [
-        draw.integers(0, 2000, (count, *shape)) if kind == "words" else draw.random((count, *shape), dtype="float32")
-        for shape, kind in inputs
-    ]
+    x, y = drawn(inputs, EPOCH * batch)
     times: list[float] = []
 
     def step(batch: int, logs: object = None) -> None:
@@ -88,8 +81,6 @@ def train(name: str, batch: int) -> None:
             print(_peak() >> 20)
 
     seen = keras.callbacks.LambdaCallback(on_train_batch_end=step)
-    x = drawn if len(drawn) > 1 else drawn[0]
-    y = draw.integers(0, 10, count)
     model.fit(x, y, batch_size=batch, epochs=STEPS // EPOCH, verbose=0, callbacks=[seen])
     print(times[-1] - times[STEPS // 2])
 

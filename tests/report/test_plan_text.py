@@ -57,7 +57,7 @@ optimizer Adafactor             1.57 GiB          x 1.10           no           
   streaming: read it from files while it trains: tf.data.TFRecordDataset, keras.utils.image_dataset_from_directory
   malloc_arenas: export MALLOC_ARENA_MAX=1: what an epoch's shuffle has freed is used again for the next one's
   micro_batch: keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget
-  malloc_threshold: export MALLOC_MMAP_THRESHOLD_=1048576: freed blocks go back at once, and do not pile up
+  malloc_threshold: export MALLOC_MMAP_THRESHOLD_=1048576: freed blocks of that size go back at once
   machine: batch 256 fits on 2 GiB, by the upper end of the forecast
   smaller_model: the same architecture at half the width, by itself or as a student of the large one
   freeze: layer.trainable = False for the first half of the weights
@@ -75,7 +75,7 @@ the largest is not the fastest: of those tried, 128 rows at a time are
 
 written by the script before its training call: /data/run/\x1b[31mconfig.json
 not counted: what callbacks and the script's own code take while it trains
-not counted: what malloc keeps of later steps: more than of those that were tried (option malloc_threshold)"""
+not counted: what malloc keeps of later steps, which may be more than of those that were tried"""
 
 
 def test_a_plan_that_does_not_fit():
@@ -96,7 +96,7 @@ def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
         for facts in (FACTS, plain)
     )
     said = "largest batch that was tried and fits: 300"
-    longer = f"{said}, in its first steps: malloc keeps more in later ones"
+    longer = f"{said}, in its first steps: malloc may keep more in later ones"
     texts = [plan_text.render(planning.document(made), colours=False, width=100) for made in (grows, steady)]
     assert [longer in text.splitlines() for text in texts] == [True, False]
     assert said in texts[1].splitlines()

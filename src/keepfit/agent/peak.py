@@ -49,7 +49,12 @@ def files() -> int:
 def fragments() -> bool:
     """Whether malloc is glibc's own, and nobody has chosen from which size on it gives freed blocks back."""
     chosen = "MALLOC_MMAP_THRESHOLD_" in os.environ or "mmap_threshold" in os.environ.get("GLIBC_TUNABLES", "")
-    return not chosen and not os.environ.get("LD_PRELOAD") and hasattr(ctypes.CDLL(None), "malloc_trim")
+    if chosen or os.environ.get("LD_PRELOAD"):  # the latter may be another malloc
+        return False
+    try:
+        return hasattr(ctypes.CDLL(None), "malloc_trim")
+    except OSError:
+        return False
 
 
 _M_MMAP_THRESHOLD = -3

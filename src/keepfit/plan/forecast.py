@@ -93,7 +93,7 @@ class Facts:
         return int(FIRST + SPREAD * self.alive(rows)) if self.static else 0
 
     def needs_given_back(self, rows: int) -> int:
-        """The same where malloc gives freed blocks back at once, in the hundredth step as in the first."""
+        """The same where malloc gives freed blocks back at once."""
         return int(FIRST + FURTHER * self.alive(rows))
 
     def _held(self, *stages: str) -> int:
@@ -126,8 +126,9 @@ class Facts:
         """Of the whole training, where that is known."""
         if told := self.told.get("steps"):
             return int(told)
-        known = "epochs" in self.told and self.samples and self.rows
-        return self.epochs * -(-self.samples // self.rows) if known and self.samples else None
+        if "epochs" not in self.told or not self.samples or not self.rows:
+            return None
+        return self.epochs * -(-self.samples // self.rows)
 
     @property
     def filled(self) -> int:

@@ -165,7 +165,7 @@ def _given_back(facts: Facts, peak: int) -> Iterator[Option]:
     """glibc raises by itself, up to 32 MiB, the size from which a freed block goes back to the system; what it keeps
     piles up from step to step (`bench growth`). A size that one has chosen stays."""
     if facts.grows and facts.static:
-        how = f"export MALLOC_MMAP_THRESHOLD_={MAPPED_FROM}: freed blocks go back at once, and do not pile up"
+        how = f"export MALLOC_MMAP_THRESHOLD_={MAPPED_FROM}: freed blocks of that size go back at once"
         lean = facts.files + facts.in_use + facts.needs_given_back(facts.rows) + facts.later
         yield Option("malloc_threshold", MAPPED_FROM, min(peak, lean), MAPPED, True, how, later=True)
 

@@ -44,7 +44,7 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
-        first = ", in its first steps: malloc keeps more in later ones" if document["grows"] else ""
+        first = ", in its first steps: malloc may keep more in later ones" if document["grows"] else ""
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{first}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")

@@ -353,7 +353,7 @@ def not_counted(made: Plan) -> list[str]:
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
     if facts.grows:
-        found.append("what malloc keeps of later steps: more than of those that were tried (option malloc_threshold)")
+        found.append("what malloc keeps of later steps, which may be more than of those that were tried")
     if made.unfenced:
         found.append(f"the largest batch: no cgroup could be made to hold it at the limit ({made.unfenced})")
     if why := (facts.told.get("validation") or {}).get("failed"):
