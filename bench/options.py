@@ -17,6 +17,8 @@ from typing import Any
 
 from tests import stage
 
+from keepfit.plan.options import LEAN_MALLOC
+
 from . import tables
 from .forecast import planned
 from .forecast_models import REPORTED, TUNING
@@ -68,10 +70,8 @@ def _take(name: str, command: list[str], option: Mapping[str, Any]) -> tuple[int
         return _tried(_model(name, str(value).lower()), {"BENCH_OPTION": "as it is"})
     if kind in ("mixed_precision", "freeze", "lora", "recompute", "smaller_model"):
         return _tried(command, {"BENCH_OPTION": str(kind)})
-    if kind == "malloc_arenas":
-        return _tried(command, {"MALLOC_ARENA_MAX": str(value)})
-    if kind == "malloc_threshold":
-        return _tried(command, {"BENCH_OPTION": "as it is", "MALLOC_MMAP_THRESHOLD_": str(value)})
+    if kind == "lean_malloc":
+        return _tried(command, {"BENCH_OPTION": "as it is", **LEAN_MALLOC})
     if kind == "streaming":
         return _tried(command, {"BENCH_STREAMED": "1"}) if name in PROGRAMS else None
     if kind == "shuffle_buffer":

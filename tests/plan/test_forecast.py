@@ -81,10 +81,16 @@ def test_what_a_pipeline_will_hold_is_added():
 
 def test_the_next_epochs_buffer_comes_to_what_malloc_keeps_of_the_last():
     shuffle = {"stage": "shuffle", "elements": 60, "bytes": 300 * MIB}
-    one, two, many = (forecast.static(facts(pipeline=[shuffle], epochs=epochs), 256).peak for epochs in (1, 2, 9))
+    shuffled = {"pipeline": [shuffle], "malloc": list(options.LEAN_MALLOC), "samples": 512}
+    one, two, many = (forecast.static(facts(**shuffled, epochs=epochs), 256).peak for epochs in (1, 2, 9))
     assert two - one == 300 * MIB and many > two
-    names = {option.name: option.peak for option in options.priced(facts(pipeline=[shuffle], epochs=2), [], 1 << 40)}
-    assert two - names["malloc_arenas"] == 300 * MIB and two - names["shuffle_buffer"] == 450 * MIB
+    known = facts(**shuffled, epochs=2)
+    names = {option.name: option.peak for option in options.priced(known, [], 1 << 40)}
+    step = known.needs(256) - known.needs_of_lean_malloc(256)  # which keeps less, too
+    assert two - names["lean_malloc"] == 300 * MIB + step and two - names["shuffle_buffer"] == 450 * MIB
+    chosen = facts(**{**shuffled, "malloc": ["MALLOC_MMAP_THRESHOLD_"]}, epochs=2)  # a single arena, already
+    assert forecast.static(chosen, 256).peak == one
+    assert not any(option.name == "lean_malloc" for option in options.priced(chosen, [], 1 << 40))
 
 
 def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
@@ -253,22 +259,31 @@ def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
     ],
 )
 def test_malloc_keeps_more_where_there_are_many_steps(told, steps, grows):
-    known = facts(fragments=True, **told)
+    known = facts(malloc=list(options.LEAN_MALLOC), **told)
     assert known.steps == steps and known.grows is grows
     assert not facts(**told).grows  # somebody has chosen
-    assert any(one.name == "malloc_threshold" for one in options.priced(known, (), 1 << 30)) is grows
+    assert any(one.name == "lean_malloc" for one in options.priced(known, (), 1 << 30)) is grows
 
 
-def test_blocks_that_go_back_at_once_cost_what_is_alive_however_much_the_trials_have_kept():
-    known = facts(fragments=True)
+def test_what_nobody_has_chosen_of_malloc_is_what_the_option_says():
+    for unchosen, said in (
+        (["MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_"], "export MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=1048576: "),
+        (["MALLOC_MMAP_THRESHOLD_"], "export MALLOC_MMAP_THRESHOLD_=1048576: "),
+    ):
+        (option,) = (one for one in options.priced(facts(malloc=unchosen), (), 1 << 30) if one.name == "lean_malloc")
+        assert option.how.startswith(said)
+
+
+def test_with_a_lean_malloc_it_costs_what_is_alive_however_much_the_trials_have_kept():
+    known = facts(malloc=list(options.LEAN_MALLOC))
     for trials in (
         [Trial(8, 900 * MIB, 0.1), Trial(128, 3000 * MIB, 1.0)],
         [Trial(8, 310 * MIB), Trial(128, 600 * MIB)],
     ):
-        option = next(one for one in options.priced(known, trials, 1 << 30) if one.name == "malloc_threshold")
-        lean = known.files + known.in_use + known.needs_given_back(256)
+        option = next(one for one in options.priced(known, trials, 1 << 30) if one.name == "lean_malloc")
+        lean = known.files + known.in_use + known.needs_of_lean_malloc(256)
         assert option.exact and option.peak == min(lean, forecast.forecast(known, trials, 256).peak)
-    assert known.alive(256) < known.needs_given_back(256) < 1.2 * known.alive(256)
+    assert known.alive(256) < known.needs_of_lean_malloc(256) < 1.2 * known.alive(256)
 
 
 def test_mixed_precision_says_where_the_processor_has_none():

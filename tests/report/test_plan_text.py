@@ -21,7 +21,7 @@ FACTS = forecast.Facts.of(
             {"name": "dense", "activation_bytes": 128 * MIB, "weight_bytes": 39 * MIB, "time_share": 0.3},
         ],
         "pipeline": [{"stage": "shuffle", "elements": 2000, "bytes": 60 * MIB}],
-        "wrote": ["/data/run/\x1b[31mconfig.json"], "fragments": True,
+        "wrote": ["/data/run/\x1b[31mconfig.json"], "malloc": ["MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_"],
     }
 )  # fmt: skip
 SCREEN = r"""
@@ -43,9 +43,8 @@ dense   128 MiB      39 MiB   30%
 
 OPTION                          NEEDS (ESTIMATE)  TIME (ESTIMATE)  SAME RESULTS  FITS
 streaming                       1.55 GiB          ?                yes           no
-malloc_arenas 1                 1.55 GiB          ?                yes           no
 micro_batch 128                 1.28 GiB          x 1.01           yes           yes
-malloc_threshold 1048576        1.64 GiB          x 1.05           yes           no
+lean_malloc                     1.55 GiB          x 1.05           yes           no
 machine 2GiB                    1.64 GiB          x 1.00           yes           yes
 smaller_model 0.5               1.15 GiB          x 0.40           no            yes
 freeze 0.5                      1.59 GiB          x 0.80           no            no
@@ -55,9 +54,8 @@ optimizer SGD                   1.57 GiB          x 1.00           no           
 optimizer Lion                  1.61 GiB          x 1.00           no            no
 optimizer Adafactor             1.57 GiB          x 1.10           no            no
   streaming: read it from files while it trains: tf.data.TFRecordDataset, keras.utils.image_dataset_from_directory
-  malloc_arenas: export MALLOC_ARENA_MAX=1: what an epoch's shuffle has freed is used again for the next one's
   micro_batch: keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget
-  malloc_threshold: export MALLOC_MMAP_THRESHOLD_=1048576: freed blocks of that size go back at once
+  lean_malloc: export MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=1048576: what is freed is used again or goes back
   machine: batch 256 fits on 2 GiB, by the upper end of the forecast
   smaller_model: the same architecture at half the width, by itself or as a student of the large one
   freeze: layer.trainable = False for the first half of the weights
@@ -90,13 +88,13 @@ def test_a_plan_that_does_not_fit():
 def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
     trials = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
     found = [largest.Attempt((Trial(300, 1500 * MIB, 0.8),))]
-    plain = replace(FACTS, told={**FACTS.told, "fragments": False})
+    plain = replace(FACTS, told={**FACTS.told, "malloc": []})
     grows, steady = (
         planning.Plan(MemoryLimit(2 << 30, "--memory"), facts, trials, found, wanted=largest.Wanted(2 << 30))
         for facts in (FACTS, plain)
     )
     said = "largest batch that was tried and fits: 300"
-    longer = f"{said}, in its first steps: malloc may keep more in later ones"
+    longer = f"{said}, in its first steps: malloc may keep more in later ones (lean_malloc: set it, and plan again)"
     texts = [plan_text.render(planning.document(made), colours=False, width=100) for made in (grows, steady)]
     assert [longer in text.splitlines() for text in texts] == [True, False]
     assert said in texts[1].splitlines()

@@ -52,23 +52,27 @@ def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
     assert made().point.peak < known.point.peak
 
 
-def test_a_single_arena_is_taken_where_that_helps_and_is_needed():
-    shuffled = replace(FACTS, epochs=3, pipeline=({"stage": "shuffle", "elements": 100, "bytes": 400 * MIB},))
+LEAN = {**FACTS.told, "malloc": list(options.LEAN_MALLOC)}
+
+
+def test_malloc_keeps_less_of_earlier_epochs_where_that_helps_and_is_needed():
+    few = {**LEAN, "steps": 6}  # so that only the buffers count
+    shuffled = replace(FACTS, told=few, epochs=3, pipeline=({"stage": "shuffle", "elements": 100, "bytes": 400 * MIB},))
     tight = planning.Plan(MemoryLimit(800 * MIB, "--memory"), shuffled, list(TRIALS), wanted=largest.Wanted(800 * MIB))
-    assert planning._malloc(tight, {}) == {"MALLOC_ARENA_MAX": "1"}
-    assert planning._malloc(tight, {"MALLOC_ARENA_MAX": "4"}) == {}  # somebody has chosen
-    assert planning._malloc(made(shuffled), {}) == {}  # it fits anyway
-    assert planning._malloc(replace(tight, facts=FACTS), {}) == {}  # nothing is shuffled
+    assert planning._malloc(tight) == options.LEAN_MALLOC
+    assert planning._malloc(made(shuffled)) == {}  # it fits anyway
+    assert planning._malloc(replace(tight, facts=replace(FACTS, told=few))) == {}  # nothing is shuffled
 
 
-def test_blocks_go_back_at_once_where_later_steps_might_not_fit():
-    grows = replace(FACTS, told={**FACTS.told, "fragments": True})
+def test_malloc_keeps_less_of_a_step_where_later_ones_might_not_fit():
+    grows = replace(FACTS, told=LEAN)
     tight = {"limit": MemoryLimit(1100 * MIB, "--memory"), "trials": list(TRIALS), "wanted": largest.Wanted(760 * MIB)}
     planned = planning.Plan(facts=grows, **tight)
-    assert planned.fits and planning._malloc(planned, {}) == {"MALLOC_MMAP_THRESHOLD_": str(options.MAPPED_FROM)}
-    assert planning._malloc(planned, {"MALLOC_MMAP_THRESHOLD_": "4096"}) == {}  # somebody has chosen
-    assert planning._malloc(made(grows), {}) == {}  # there is room for twice as much
-    assert planning._malloc(planning.Plan(facts=FACTS, **tight), {}) == {}
+    assert planned.fits and planning._malloc(planned) == options.LEAN_MALLOC
+    chosen = replace(FACTS, told={**FACTS.told, "malloc": ["MALLOC_ARENA_MAX"]})  # the other one by somebody
+    assert planning._malloc(planning.Plan(facts=chosen, **tight)) == {"MALLOC_ARENA_MAX": "1"}
+    assert planning._malloc(made(grows)) == {}  # there is room for twice as much
+    assert planning._malloc(planning.Plan(facts=FACTS, **tight)) == {}
     said = "what malloc keeps of later steps, which may be more than of those that were tried"
     assert said in planning.not_counted(planned) and said not in planning.not_counted(made())
 
@@ -76,7 +80,7 @@ def test_blocks_go_back_at_once_where_later_steps_might_not_fit():
 def test_a_plan_is_not_remembered_for_another_malloc(tmp_path):
     memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
     memory.keep(made())
-    assert memory.of(FACTS) and memory.of(replace(FACTS, told={**FACTS.told, "fragments": True})) is None
+    assert memory.of(FACTS) and memory.of(replace(FACTS, told=LEAN)) is None
 
 
 def test_a_coverage_is_told_only_of_forecasts_such_as_were_measured():

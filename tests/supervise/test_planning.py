@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from keepfit.plan.options import MAPPED_FROM
+from keepfit.plan.options import LEAN_MALLOC
 
 from .. import stage
 
@@ -115,18 +115,18 @@ def test_the_longest_sequence_counts_not_the_first(tmp_path):
     assert 0.3 < bucketing["value"] < 0.9 and not bucketing["exact"]
 
 
-def test_with_blocks_given_back_it_needs_what_was_priced_and_grows_no_more(tmp_path):
-    given_back = ["env", f"MALLOC_MMAP_THRESHOLD_={MAPPED_FROM}"]
-    truth = stage.beside(tmp_path / "plain", [*given_back, *stage.victim("plans.py", "many", str(tmp_path))])
+def test_with_a_lean_malloc_it_needs_what_was_priced_and_grows_no_more(tmp_path):
+    lean = ["env", *(f"{setting}={value}" for setting, value in LEAN_MALLOC.items())]
+    truth = stage.beside(tmp_path / "plain", [*lean, *stage.victim("plans.py", "many", str(tmp_path))])
     told = plan(tmp_path / "planned", "many", "--no-search")
     peak = int(truth().split()[-1])
-    priced = next(option for option in told["options"] if option["name"] == "malloc_threshold")
+    priced = next(option for option in told["options"] if option["name"] == "lean_malloc")
     assert abs(priced["predicted_peak_bytes"] - peak) < 0.1 * peak, (priced["predicted_peak_bytes"], peak)
     later = "what malloc keeps of later steps"
     assert any(later in line for line in told["not_counted"])
-    chosen = plan(tmp_path / "chosen", "many", "--no-search", prefix=given_back)
+    chosen = plan(tmp_path / "chosen", "many", "--no-search", prefix=lean)
     assert not any(later in line for line in chosen["not_counted"])
-    assert not any(option["name"] == "malloc_threshold" for option in chosen["options"])
+    assert not any(option["name"] == "lean_malloc" for option in chosen["options"])
     assert abs(chosen["predicted_peak_bytes"] - peak) < 0.1 * peak, (chosen["predicted_peak_bytes"], peak)
 
 

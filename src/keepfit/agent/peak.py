@@ -46,15 +46,19 @@ def files() -> int:
     return _status().get("RssFile", 0)
 
 
-def fragments() -> bool:
-    """Whether malloc is glibc's own, and nobody has chosen from which size on it gives freed blocks back."""
-    chosen = "MALLOC_MMAP_THRESHOLD_" in os.environ or "mmap_threshold" in os.environ.get("GLIBC_TUNABLES", "")
-    if chosen or os.environ.get("LD_PRELOAD"):  # the latter may be another malloc
-        return False
+# By which glibc's malloc keeps little of what is freed, and their names among its tunables.
+_SETTINGS = {"MALLOC_ARENA_MAX": "arena_max", "MALLOC_MMAP_THRESHOLD_": "mmap_threshold"}
+
+
+def unchosen() -> list[str]:
+    """Those of malloc's settings that nobody has chosen; none where it is not glibc's own."""
     try:
-        return hasattr(ctypes.CDLL(None), "malloc_trim")
+        of_glibc = hasattr(ctypes.CDLL(None), "malloc_trim") and not os.environ.get("LD_PRELOAD")  # maybe another's
     except OSError:
-        return False
+        of_glibc = False
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    return [name for name, tunable in _SETTINGS.items()
+            if of_glibc and name not in os.environ and tunable not in tunables]  # fmt: skip
 
 
 _M_MMAP_THRESHOLD = -3

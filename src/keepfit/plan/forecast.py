@@ -92,8 +92,8 @@ class Facts:
         """Bytes that a step of so many rows takes, by its graph."""
         return int(FIRST + SPREAD * self.alive(rows)) if self.static else 0
 
-    def needs_given_back(self, rows: int) -> int:
-        """The same where malloc gives freed blocks back at once."""
+    def needs_of_lean_malloc(self, rows: int) -> int:
+        """The same where malloc keeps little of what is freed."""
         return int(FIRST + FURTHER * self.alive(rows))
 
     def _held(self, *stages: str) -> int:
@@ -112,14 +112,19 @@ class Facts:
     @property
     def retained(self) -> int:
         """Bytes of shuffle buffers that earlier epochs have freed, and malloc has not given back."""
-        if self.epochs < 2 or self._held("cache"):
+        if self.epochs < 2 or self._held("cache") or "MALLOC_ARENA_MAX" not in self.malloc:
             return 0
         return int(self._held("shuffle") * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
 
     @property
     def grows(self) -> bool:
         """Whether malloc may keep more with every step than the few of a trial tell."""
-        return bool(self.told.get("fragments")) and not 0 < (self.steps or 0) <= FEW
+        return bool(self.malloc) and not 0 < (self.steps or 0) <= FEW
+
+    @property
+    def malloc(self) -> tuple[str, ...]:
+        """Settings that would keep malloc from that, and that nobody has chosen; none where it is not glibc's."""
+        return tuple(self.told.get("malloc") or ())
 
     @property
     def steps(self) -> int | None:

@@ -24,8 +24,8 @@ DIFFERS = {
 # models it was chosen by: 0.18 and 0.43).
 MIXED_ON_HOST, MIXED_ON_DEVICE = 1 / 3, 1 / 2
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
-# Bytes from which on a freed block goes back to the system, if one asks glibc for it, and the time of a step then.
-MAPPED_FROM, MAPPED = 1 << 20, 1.05
+# What glibc's malloc is to be asked for, so that it keeps little of what is freed, and the time of a step then.
+LEAN_MALLOC, LEANER = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}, 1.05
 SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
 
 
@@ -99,7 +99,7 @@ def priced(facts: Facts, trials: Sequence[Trial], limit: int) -> list[Option]:
     """What would bring the training below the limit, or closer to it; the cheapest first."""
     point, step = forecast(facts, trials, facts.rows), training(facts, trials, facts.rows).peak
     lighter = [*_mixed_on_host(facts, step), *_lighter(facts, step)]
-    found = [*_micro_batches(facts, trials, limit), *_given_back(facts, step), *lighter, *_pipeline(facts, step)]
+    found = [*_micro_batches(facts, trials, limit), *_lean_malloc(facts, step), *lighter, *_pipeline(facts, step)]
     # What a step that needs less does not change: the script's preparation, and the validation.
     validation = facts.in_use + facts.validation + facts.later if facts.validation else 0
     others = facts.files + max(facts.prepared, validation)
@@ -161,13 +161,17 @@ def _micro_batches(facts: Facts, trials: Sequence[Trial], limit: int) -> Iterato
     yield Option("micro_batch", rows, peak, _slowdown(trials, rows), not differs, "; ".join([how, *differs]))
 
 
-def _given_back(facts: Facts, peak: int) -> Iterator[Option]:
-    """glibc raises by itself, up to 32 MiB, the size from which a freed block goes back to the system; what it keeps
-    piles up from step to step (`bench growth`). A size that one has chosen stays."""
-    if facts.grows and facts.static:
-        how = f"export MALLOC_MMAP_THRESHOLD_={MAPPED_FROM}: freed blocks of that size go back at once"
-        lean = facts.files + facts.in_use + facts.needs_given_back(facts.rows) + facts.later
-        yield Option("malloc_threshold", MAPPED_FROM, min(peak, lean), MAPPED, True, how, later=True)
+def _lean_malloc(facts: Facts, peak: int) -> Iterator[Option]:
+    """glibc gives each thread an arena that keeps what was freed in it, and raises by itself, up to 32 MiB, the size
+    from which a freed block goes back to the system instead. So the buffers of earlier epochs stay, and step by step
+    what more and more threads have freed (`bench growth`). One arena serves them all; a size that one has chosen is
+    not raised."""
+    if not (facts.grows or facts.retained > peak // 20):
+        return
+    step = facts.files + facts.in_use + facts.needs_of_lean_malloc(facts.rows) + facts.later if facts.static else peak
+    settings = " ".join(f"{setting}={LEAN_MALLOC[setting]}" for setting in facts.malloc)
+    how = f"export {settings}: what is freed is used again or goes back"
+    yield Option("lean_malloc", None, min(peak, step) - facts.retained, LEANER, True, how, later=facts.grows)
 
 
 def _differs(facts: Facts) -> list[str]:
@@ -269,9 +273,6 @@ def _pipeline(facts: Facts, peak: int) -> Iterator[Option]:
     if facts.preloaded > peak // 20:
         how = "read it from files while it trains: tf.data.TFRecordDataset, keras.utils.image_dataset_from_directory"
         yield Option("streaming", None, max(0, peak - facts.preloaded), None, True, how, prepares=True)
-    if facts.retained > peak // 20:
-        how = "export MALLOC_ARENA_MAX=1: what an epoch's shuffle has freed is used again for the next one's"
-        yield Option("malloc_arenas", 1, peak - facts.retained, None, True, how)
     for place, stage in enumerate(facts.pipeline):
         size, elements = int(stage["bytes"]), int(stage["elements"])
         before, after = facts.pipeline[:place], facts.pipeline[place + 1 :]

@@ -22,6 +22,7 @@ WORDS = {
     "preloaded": "data held in memory",
 }
 
+FIRST_STEPS = ", in its first steps: malloc may keep more in later ones (lean_malloc: set it, and plan again)"
 ELSEWHERE = {
     "preparation": "the peak is before the training, while the script prepares it: no smaller batch lowers that",
     "validation": "the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it",
@@ -44,7 +45,7 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
-        first = ", in its first steps: malloc may keep more in later ones" if document["grows"] else ""
+        first = FIRST_STEPS if document["grows"] else ""
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{first}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")

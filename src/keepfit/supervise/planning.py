@@ -179,7 +179,7 @@ class _Memory:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
         asked = self._asked.of(facts)
         words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
-                 facts.told.get("fragments"))  # fmt: skip
+                 facts.malloc)  # fmt: skip
         return f"plan {words}"
 
     def keep(self, made: Plan) -> None:
@@ -222,9 +222,8 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
     except Exception as error:  # whatever it is: what was asked for is the run
         return Applied(f"no plan ({error}); it runs as without --apply")
     need = f"batch {made.facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"
-    changes = _malloc(made, environment)
-    arena = "MALLOC_ARENA_MAX" in changes
-    facts = replace(made.facts, epochs=1) if arena else made.facts  # as if no epoch left anything to the next
+    changes = _malloc(made)
+    facts = replace(made.facts, epochs=1) if changes else made.facts  # as if no epoch left anything to the next
     known = forecast.line(facts, made.trials)
     begins = [f"{name}={value}" for name, value in changes.items()]
     if known is None or not facts.told.get("key"):
@@ -238,15 +237,12 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
     return Applied(f"planned: {need}; {', '.join(begins)}", changes)
 
 
-def _malloc(made: Plan, environment: Mapping[str, str]) -> dict[str, str]:
-    """What malloc is to do otherwise, where that helps, the training may not fit (or might not, an hour later), and
-    nobody has chosen."""
-    offered = {option.name: str(option.value) for option in _options(made)}
+def _malloc(made: Plan) -> dict[str, str]:
+    """How malloc keeps less, where that is among the options and the training may not fit, or might not an hour
+    later."""
+    offered = any(option.name == "lean_malloc" for option in _options(made))
     doubtful = forecast.DOUBT * made.point.peak > made.room
-    changes = {"MALLOC_ARENA_MAX": ("malloc_arenas", not made.fits),
-               "MALLOC_MMAP_THRESHOLD_": ("malloc_threshold", doubtful)}  # fmt: skip
-    return {variable: offered[name] for variable, (name, needed) in changes.items()
-            if needed and name in offered and variable not in environment}  # fmt: skip
+    return {setting: priced.LEAN_MALLOC[setting] for setting in made.facts.malloc if offered and doubtful}
 
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:

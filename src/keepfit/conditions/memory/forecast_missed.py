@@ -9,8 +9,8 @@ Forecast and peak are both in the record: `keepfit why RUN` shows them.
 
 ## What to do
 `keepfit plan -- CMD` measures two small batches, which is closer. A peak far above the forecast is often not the step:
-validation, a callback, data that the script holds on to, or blocks that malloc keeps, more with every step: with
-MALLOC_MMAP_THRESHOLD_ set they go back to the system.
+validation, a callback, data that the script holds on to, or freed blocks that malloc keeps, in more of its arenas with
+every step: with a single arena and a chosen threshold it keeps few.
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ CONDITION = Condition(
     watch=watch,
     remedies=(
         Remedy("measure it", "keepfit plan -- CMD …"),
-        Remedy("let malloc give freed blocks back", "export MALLOC_MMAP_THRESHOLD_=1048576"),
+        Remedy("let malloc keep less of what is freed", "export MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=1048576"),
     ),
 )
