@@ -16,7 +16,7 @@ import sys
 import time
 from xml.etree import ElementTree
 
-from keepfit.plan.options import LEAN_MALLOC
+from keepfit.plan.forecast import LEAN_MALLOC
 
 from . import tables
 from .forecast_models import REPORTED, TUNING, drawn

@@ -17,7 +17,7 @@ from typing import Any
 
 from tests import stage
 
-from keepfit.plan.options import LEAN_MALLOC
+from keepfit.plan.forecast import LEAN_MALLOC
 
 from . import tables
 from .forecast import planned

@@ -1,4 +1,4 @@
-"""What is told of malloc: which of its settings nobody has chosen."""
+"""What is told of malloc: what was chosen of its settings."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import platform
 
 import pytest
 
-from keepfit.agent.peak import unchosen
+from keepfit.agent.peak import malloc_settings
 
 ARENAS, BLOCKS = "MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_"
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's malloc")
 @pytest.mark.parametrize(
-    ("environment", "left"),
+    ("environment", "told"),
     [
-        ({}, [ARENAS, BLOCKS]),
-        ({ARENAS: "4"}, [BLOCKS]),
-        ({BLOCKS: "131072"}, [ARENAS]),
-        ({ARENAS: "1", BLOCKS: "1048576"}, []),
-        ({"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1048576"}, [ARENAS]),
-        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=1048576"}, []),
-        ({"LD_PRELOAD": "libtcmalloc.so"}, []),  # another malloc, whose settings these are not
+        ({}, {ARENAS: None, BLOCKS: None}),
+        ({ARENAS: "4"}, {ARENAS: "4", BLOCKS: None}),
+        ({ARENAS: "1", BLOCKS: "1048576"}, {ARENAS: "1", BLOCKS: "1048576"}),
+        ({"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=131072"}, {ARENAS: None, BLOCKS: "131072"}),
+        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.malloc.perturb"}, {ARENAS: "1", BLOCKS: None}),
+        ({"LD_PRELOAD": "libtcmalloc.so"}, {}),  # another malloc, whose settings these are not
     ],
 )
-def test_settings_of_malloc_that_nobody_has_chosen(monkeypatch, environment, left):
+def test_settings_of_malloc(monkeypatch, environment, told):
     for name in (ARENAS, BLOCKS, "GLIBC_TUNABLES", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert unchosen() == left
+    assert malloc_settings() == told

@@ -21,7 +21,7 @@ FACTS = forecast.Facts.of(
             {"name": "dense", "activation_bytes": 128 * MIB, "weight_bytes": 39 * MIB, "time_share": 0.3},
         ],
         "pipeline": [{"stage": "shuffle", "elements": 2000, "bytes": 60 * MIB}],
-        "wrote": ["/data/run/\x1b[31mconfig.json"], "malloc": ["MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_"],
+        "wrote": ["/data/run/\x1b[31mconfig.json"], "malloc": dict.fromkeys(forecast.LEAN_MALLOC),
     }
 )  # fmt: skip
 SCREEN = r"""
@@ -88,7 +88,7 @@ def test_a_plan_that_does_not_fit():
 def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
     trials = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
     found = [largest.Attempt((Trial(300, 1500 * MIB, 0.8),))]
-    plain = replace(FACTS, told={**FACTS.told, "malloc": []})
+    plain = replace(FACTS, told={**FACTS.told, "malloc": forecast.LEAN_MALLOC})
     grows, steady = (
         planning.Plan(MemoryLimit(2 << 30, "--memory"), facts, trials, found, wanted=largest.Wanted(2 << 30))
         for facts in (FACTS, plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keepfit.facts import MemoryLimit
-from keepfit.plan import forecast, largest, options
+from keepfit.plan import forecast, largest
 from keepfit.plan.micro_batch import Trial
 from keepfit.supervise import planning
 
@@ -52,24 +52,24 @@ def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
     assert made().point.peak < known.point.peak
 
 
-LEAN = {**FACTS.told, "malloc": list(options.LEAN_MALLOC)}
+KEEPS = {**FACTS.told, "malloc": dict.fromkeys(forecast.LEAN_MALLOC)}
 
 
 def test_malloc_keeps_less_of_earlier_epochs_where_that_helps_and_is_needed():
-    few = {**LEAN, "steps": 6}  # so that only the buffers count
+    few = {**KEEPS, "steps": 6}  # so that only the buffers count
     shuffled = replace(FACTS, told=few, epochs=3, pipeline=({"stage": "shuffle", "elements": 100, "bytes": 400 * MIB},))
     tight = planning.Plan(MemoryLimit(800 * MIB, "--memory"), shuffled, list(TRIALS), wanted=largest.Wanted(800 * MIB))
-    assert planning._malloc(tight) == options.LEAN_MALLOC
+    assert planning._malloc(tight) == forecast.LEAN_MALLOC
     assert planning._malloc(made(shuffled)) == {}  # it fits anyway
     assert planning._malloc(replace(tight, facts=replace(FACTS, told=few))) == {}  # nothing is shuffled
 
 
 def test_malloc_keeps_less_of_a_step_where_later_ones_might_not_fit():
-    grows = replace(FACTS, told=LEAN)
+    grows = replace(FACTS, told=KEEPS)
     tight = {"limit": MemoryLimit(1100 * MIB, "--memory"), "trials": list(TRIALS), "wanted": largest.Wanted(760 * MIB)}
     planned = planning.Plan(facts=grows, **tight)
-    assert planned.fits and planning._malloc(planned) == options.LEAN_MALLOC
-    chosen = replace(FACTS, told={**FACTS.told, "malloc": ["MALLOC_ARENA_MAX"]})  # the other one by somebody
+    assert planned.fits and planning._malloc(planned) == forecast.LEAN_MALLOC
+    chosen = replace(FACTS, told={**FACTS.told, "malloc": {**KEEPS["malloc"], "MALLOC_MMAP_THRESHOLD_": "4096"}})
     assert planning._malloc(planning.Plan(facts=chosen, **tight)) == {"MALLOC_ARENA_MAX": "1"}
     assert planning._malloc(made(grows)) == {}  # there is room for twice as much
     assert planning._malloc(planning.Plan(facts=FACTS, **tight)) == {}
@@ -80,7 +80,7 @@ def test_malloc_keeps_less_of_a_step_where_later_ones_might_not_fit():
 def test_a_plan_is_not_remembered_for_another_malloc(tmp_path):
     memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
     memory.keep(made())
-    assert memory.of(FACTS) and memory.of(replace(FACTS, told=LEAN)) is None
+    assert memory.of(FACTS) and memory.of(replace(FACTS, told=KEEPS)) is None
 
 
 def test_a_coverage_is_told_only_of_forecasts_such_as_were_measured():

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from keepfit.plan.options import LEAN_MALLOC
+from keepfit.plan.forecast import LEAN_MALLOC
 
 from .. import stage
 

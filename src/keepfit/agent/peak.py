@@ -46,19 +46,19 @@ def files() -> int:
     return _status().get("RssFile", 0)
 
 
-# By which glibc's malloc keeps little of what is freed, and their names among its tunables.
-_SETTINGS = {"MALLOC_ARENA_MAX": "arena_max", "MALLOC_MMAP_THRESHOLD_": "mmap_threshold"}
+# What says how much of what is freed glibc's malloc keeps: variables, and their names among its tunables.
+_SETTINGS = {"MALLOC_ARENA_MAX": "glibc.malloc.arena_max", "MALLOC_MMAP_THRESHOLD_": "glibc.malloc.mmap_threshold"}
 
 
-def unchosen() -> list[str]:
-    """Those of malloc's settings that nobody has chosen; none where it is not glibc's own."""
+def malloc_settings() -> dict[str, str | None]:
+    """What was chosen of malloc's settings, None for each that nobody has; nothing where it is not glibc's own."""
     try:
         of_glibc = hasattr(ctypes.CDLL(None), "malloc_trim") and not os.environ.get("LD_PRELOAD")  # maybe another's
     except OSError:
         of_glibc = False
-    tunables = os.environ.get("GLIBC_TUNABLES", "")
-    return [name for name, tunable in _SETTINGS.items()
-            if of_glibc and name not in os.environ and tunable not in tunables]  # fmt: skip
+    words = (word.partition("=") for word in os.environ.get("GLIBC_TUNABLES", "").split(":"))
+    tunables = {name: value for name, _, value in words}
+    return {variable: os.environ.get(variable, tunables.get(name)) for variable, name in _SETTINGS.items() if of_glibc}
 
 
 _M_MMAP_THRESHOLD = -3

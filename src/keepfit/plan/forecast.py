@@ -34,6 +34,8 @@ SMALL, LARGER = 32, 2
 # Buffers of earlier epochs, in shares of one, that malloc still holds while the next is filled: other threads fill it,
 # from other arenas. Measured on shuffles of images, strings and numbers (2 cores): 1.0 after one epoch, 1.2 to 3 later.
 KEPT_ONCE, KEPT_LATER = 1.0, 1.6
+# What glibc's malloc is to be asked for, so that it keeps little of what is freed.
+LEAN_MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 FEW = 8  # steps: what malloc keeps of more of them has not been seen in a trial
 
 
@@ -112,19 +114,28 @@ class Facts:
     @property
     def retained(self) -> int:
         """Bytes of shuffle buffers that earlier epochs have freed, and malloc has not given back."""
-        if self.epochs < 2 or self._held("cache") or "MALLOC_ARENA_MAX" not in self.malloc:
+        if self.epochs < 2 or self._held("cache") or self.malloc.get("MALLOC_ARENA_MAX", "1") == "1":
             return 0
         return int(self._held("shuffle") * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
 
     @property
     def grows(self) -> bool:
         """Whether malloc may keep more with every step than the few of a trial tell."""
-        return bool(self.malloc) and not 0 < (self.steps or 0) <= FEW
+        return bool(self.unchosen) and not 0 < (self.steps or 0) <= FEW
 
     @property
-    def malloc(self) -> tuple[str, ...]:
+    def unchosen(self) -> tuple[str, ...]:
         """Settings that would keep malloc from that, and that nobody has chosen; none where it is not glibc's."""
-        return tuple(self.told.get("malloc") or ())
+        return tuple(setting for setting, value in self.malloc.items() if value is None)
+
+    @property
+    def lean_malloc(self) -> bool:
+        return self.malloc == LEAN_MALLOC
+
+    @property
+    def malloc(self) -> Mapping[str, str | None]:
+        """What was chosen of its settings."""
+        return self.told.get("malloc") or {}
 
     @property
     def steps(self) -> int | None:

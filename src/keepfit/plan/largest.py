@@ -25,11 +25,11 @@ DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a r
 # from there to a fresh one.
 STEEPER = (1.25, 1.1)
 # Where a row takes more than so many times what its graph keeps alive, further ones were seen to take still more (LSTM,
-# GRU, U-Net).
+# GRU, U-Net); not where malloc keeps little.
 EXPLAINED = 1.3
 # The same batch may peak higher the next time: of the limit so much is left free by the first attempt and the second,
-# or half of what the steps of the one before differ by.
-FREE = ((64 << 20, 0.1), (28 << 20, 0.02))  # (bytes, share)
+# or half of what the steps of the one before differ by. Where malloc keeps little, the second may come closer.
+FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (12 << 20, 0.01)  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 
@@ -94,7 +94,7 @@ def next_stretch(
         return 0
     last = ran[-1]
     slope = _further(facts, trials, (), ran[0])
-    rows = _reaching(facts, last, slope, STEEPER[0], _left(wanted, 1, last.spread))
+    rows = _reaching(facts, last, slope, STEEPER[0], _left(facts, wanted, 1, last.spread))
     rows = wanted.rounded(min(rows, max(last.rows + wanted.multiple, int(SHORT * last.rows))))
     return rows if rows >= WORTH * last.rows else 0
 
@@ -102,7 +102,7 @@ def next_stretch(
 def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], wanted: Wanted) -> int:
     tried = [*trials, *climbed]
     last = tried[-1]
-    at_most = _left(wanted, 0, last.spread // 2)
+    at_most = _left(facts, wanted, 0, last.spread // 2)
     rows = wanted.rounded(_reaching(facts, _calm(last), _slope(facts, tried), STEEPER[1], at_most))
     # So little room that what was tried in small is most of it: then it is that.
     return rows if rows >= 1 else wanted.rounded(largest(facts, trials, wanted))
@@ -111,12 +111,12 @@ def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], want
 def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alone: Trial, wanted: Wanted) -> int:
     """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
     slope = _further(facts, trials, climbed, alone)
-    return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(wanted, 1, alone.spread // 2)))
+    return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(facts, wanted, 1, alone.spread // 2)))
 
 
-def _left(wanted: Wanted, attempt: int, spread: int) -> int:
+def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
     """Bytes of the limit that an attempt may come to."""
-    least, share = FREE[attempt]
+    least, share = CLOSER if attempt and facts.lean_malloc else FREE[attempt]
     return wanted.limit - max(least, int(share * wanted.limit), spread)
 
 
@@ -160,7 +160,8 @@ def _further(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], la
     if climbed:
         slopes.append(_between(trials[-1], _calm(climbed[-1])))
     counted = (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
-    return max(slopes) * max(1.0, took / (EXPLAINED * counted) if counted > 0 else 1.0)
+    more = took / (EXPLAINED * counted) if counted > 0 and not facts.lean_malloc else 1.0
+    return max(slopes) * max(1.0, more)
 
 
 def _calm(trial: Trial) -> Trial:

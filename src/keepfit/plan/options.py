@@ -8,7 +8,7 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from ..facts import Remedy, Splitting
-from .forecast import Facts, Point, forecast, largest_on_device, line, on_device, training, untried_line
+from .forecast import LEAN_MALLOC, Facts, Point, forecast, largest_on_device, line, on_device, training, untried_line
 from .micro_batch import Room, Trial, choose
 
 RECOMPUTED = 1.3  # time of a step whose blocks are computed twice: one more forward pass
@@ -24,8 +24,7 @@ DIFFERS = {
 # models it was chosen by: 0.18 and 0.43).
 MIXED_ON_HOST, MIXED_ON_DEVICE = 1 / 3, 1 / 2
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
-# What glibc's malloc is to be asked for, so that it keeps little of what is freed, and the time of a step then.
-LEAN_MALLOC, LEANER = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}, 1.05
+LEANER = 1.05  # the time of a step where malloc keeps little
 SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
 
 
@@ -169,7 +168,7 @@ def _lean_malloc(facts: Facts, peak: int) -> Iterator[Option]:
     if not (facts.grows or facts.retained > peak // 20):
         return
     step = facts.files + facts.in_use + facts.needs_of_lean_malloc(facts.rows) + facts.later if facts.static else peak
-    settings = " ".join(f"{setting}={LEAN_MALLOC[setting]}" for setting in facts.malloc)
+    settings = " ".join(f"{setting}={LEAN_MALLOC[setting]}" for setting in facts.unchosen)
     how = f"export {settings}: what is freed is used again or goes back"
     yield Option("lean_malloc", None, min(peak, step) - facts.retained, LEANER, True, how, later=facts.grows)
 

@@ -179,7 +179,7 @@ class _Memory:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
         asked = self._asked.of(facts)
         words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
-                 facts.malloc)  # fmt: skip
+                 sorted(facts.malloc.items()))  # fmt: skip
         return f"plan {words}"
 
     def keep(self, made: Plan) -> None:
@@ -242,7 +242,7 @@ def _malloc(made: Plan) -> dict[str, str]:
     later."""
     offered = any(option.name == "lean_malloc" for option in _options(made))
     doubtful = forecast.DOUBT * made.point.peak > made.room
-    return {setting: priced.LEAN_MALLOC[setting] for setting in made.facts.malloc if offered and doubtful}
+    return {setting: forecast.LEAN_MALLOC[setting] for setting in made.facts.unchosen if offered and doubtful}
 
 
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:

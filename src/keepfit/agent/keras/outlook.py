@@ -3,7 +3,7 @@
 import time
 from importlib import import_module
 
-from ..peak import anonymous, files, unchosen
+from ..peak import anonymous, files, malloc_settings
 from ..processor import has_bfloat16
 from ..tensorflow import liveness, work
 from .decision import bytes_of, sizes_of
@@ -20,7 +20,7 @@ def facts_of(model, graph, graphs, rows, pipeline, preloaded):
         "rows": rows,
         "in_use": anonymous(),
         "files": files(),
-        "malloc": unchosen(),
+        "malloc": malloc_settings(),
         "model": sizes_of(model),
         "eager": bool(model.run_eagerly),
         "jit": bool(model.jit_compile),

@@ -11,7 +11,7 @@ import time
 from importlib import import_module
 
 from .. import written
-from ..peak import Peak, anonymous, files, give_back, most, unchosen
+from ..peak import Peak, anonymous, files, give_back, malloc_settings, most
 from ..tensorflow import liveness, parts, tracing
 from ..tensorflow.parts import tf
 from . import holdings, outlook
@@ -108,8 +108,8 @@ class Planner:
         size = sum(bytes_of(variable) for variable in trained)
         return {
             "rows": self._heart.batch_size, "before": anonymous(), "in_use": anonymous(), "files": files(),
-            "malloc": unchosen(), "model": {"weights": size, "trainable": size, "optimizer": state}, "loop": True,
-            "cut": "the loop is the script's own: its batch cannot be made smaller from outside",
+            "model": {"weights": size, "trainable": size, "optimizer": state}, "malloc": malloc_settings(),
+            "loop": True, "cut": "the loop is the script's own: its batch cannot be made smaller from outside",
             "wrote": written.kept(), "seconds": {},
         }  # fmt: skip
 
