@@ -160,14 +160,14 @@ def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multip
 
 
 @pytest.mark.parametrize("row", [1, 4, 12])
-@pytest.mark.parametrize(("malloc", "share"), [(AS_IT_IS, 0.97), (forecast.LEAN_MALLOC, 0.98)])
-def test_where_rows_take_what_they_should_nearly_all_of_the_room_is_used(row, malloc, share):
+@pytest.mark.parametrize("malloc", [AS_IT_IS, forecast.LEAN_MALLOC])
+def test_where_rows_take_what_they_should_nearly_all_of_the_room_is_used(row, malloc):
     known, wanted = facts(256, 300 * MIB, row * MIB, malloc=malloc), largest.Wanted(2 << 30)
     trials = [Trial(8, (300 + 8 * row) * MIB), Trial(64, (300 + 64 * row) * MIB)]
     while size := largest.next_climb(known, trials, wanted):
         trials.append(Trial(size, (300 + size * row) * MIB))
     verified = attempted(known, trials, wanted, lambda size: (300 + size * row) * MIB)
-    assert share * (2048 - 300) / row <= largest.largest(known, verified, wanted) <= (2048 - 300) / row
+    assert 0.97 * (2048 - 300) / row <= largest.largest(known, verified, wanted) <= (2048 - 300) / row
 
 
 def test_no_batch_is_larger_than_the_data():
@@ -239,6 +239,16 @@ def test_where_malloc_keeps_little_they_do_not():
         for malloc in (AS_IT_IS, forecast.LEAN_MALLOC)
     )
     assert kept < 520 < 525 < lean < 553  # of which the last ran
+
+
+def test_where_malloc_keeps_little_the_graph_tells_what_further_rows_take():
+    """Convolutions: up to the 146 rows of the first trial they took 2.2 MiB each, and 2.7 from there; 2.6 by the graph.
+    191 came to the limit, 190 ran."""
+    small = {"weights": 0, "trainable": 0, "optimizer": 0}
+    known = facts(192, 472 * MIB, int(2.6 * MIB), model=small, malloc=forecast.LEAN_MALLOC)
+    trials, climbed = [Trial(6, 591 * MIB), Trial(98, 806 * MIB)], [Trial(131, 882 * MIB)]
+    attempts = [largest.Attempt((Trial(146, 897 * MIB),))]
+    assert 181 < largest.next_size(known, trials, attempts, largest.Wanted(1 << 30), climbed) < 187
 
 
 def test_a_climb_whose_steps_differ_tells_less():

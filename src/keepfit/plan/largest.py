@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .forecast import FIRST, Facts, line
+from .forecast import FIRST, FURTHER, Facts, line
 from .micro_batch import Line, Trial
 
 CLIMBED = 0.9  # of the limit: as far as the climb goes
@@ -29,7 +29,7 @@ STEEPER = (1.25, 1.1)
 EXPLAINED = 1.3
 # The same batch may peak higher the next time: of the limit so much is left free by the first attempt and the second,
 # or half of what the steps of the one before differ by. Where malloc keeps little, the second may come closer.
-FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (12 << 20, 0.01)  # (bytes, share)
+FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (16 << 20, 0.012)  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 
@@ -160,8 +160,9 @@ def _further(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], la
     if climbed:
         slopes.append(_between(trials[-1], _calm(climbed[-1])))
     counted = (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
-    more = took / (EXPLAINED * counted) if counted > 0 and not facts.lean_malloc else 1.0
-    return max(slopes) * max(1.0, more)
+    if facts.lean_malloc:  # nothing that was freed hides what further rows take, as the graph has it
+        return max(*slopes, FURTHER * counted)
+    return max(slopes) * max(1.0, took / (EXPLAINED * counted) if counted > 0 else 1.0)
 
 
 def _calm(trial: Trial) -> Trial:
