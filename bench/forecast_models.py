@@ -253,12 +253,15 @@ def main(name: str, batch: int, optimizer: str, source: str, steps: int = STEPS)
     held = int(os.environ.get("BENCH_HELD", "0"))  # bytes, whatever the batch, where `bench largest` asks for that
     each = sum(int(np.prod(shape)) * (8 if kind == "words" else 4) for shape, kind in inputs)
     rows = min(24 * usual, max(6 * usual, held // each)) if held else 2 * batch
+    longer = held and steps > max(STEPS, rows // batch)  # than an epoch
+    if longer:
+        rows -= rows % batch
     x, y = drawn(inputs, rows)
     if source == "tfdata":
         data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(rows).batch(batch).prefetch(2)
         model.fit(data.repeat(), epochs=1, steps_per_epoch=steps, verbose=0)
     else:
-        epochs, only = (1, steps) if held else (steps // 2, None)
+        epochs, only = (-(-steps // (rows // batch)), None) if longer else (1, steps) if held else (steps // 2, None)
         model.fit(x, y, batch_size=batch, epochs=epochs, steps_per_epoch=only, verbose=0)
     with open("/proc/self/status") as file:
         fields = dict(line.split(":", 1) for line in file)

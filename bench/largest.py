@@ -4,6 +4,7 @@ The truth is found in cgroups of the budget's size, or taken from the rows of an
 file). *At the limit*: sizes whose trial had to be ended there; *OOM*: what the kernel has killed meanwhile, by its own
 count. The two usual ways are reckoned against the truth: a size fits if it is not larger. *x 0.9*: down from the first
 power of two that fails. *doubling*: up from 1, then halving, to 2 %.
+With malloc's settings in the environment, the plan and the truth are of trainings with them.
 """
 
 from __future__ import annotations
@@ -88,14 +89,14 @@ def _known(name: str, budget: int) -> int | None:
         return next((int(row[2]) for row in csv.reader(source) if row[:2] == [name, str(budget)]), None)
 
 
-def _command(name: str, batch: int) -> list[str]:
-    return [sys.executable, "-m", "bench.forecast_models", name, str(batch), "adam", "arrays"]
+def _command(name: str, batch: int, *steps: int) -> list[str]:
+    return [sys.executable, "-m", "bench.forecast_models", name, str(batch), "adam", "arrays", *map(str, steps)]
 
 
-def fits(name: str, batch: int, budget: int) -> bool:
+def fits(name: str, batch: int, budget: int, *steps: int) -> bool:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "BENCH_HELD": str(HELD)}
     with stage.memory_cgroup(budget) as directory:
-        command = [*stage.entering(directory), *_command(name, batch)]
+        command = [*stage.entering(directory), *_command(name, batch, *steps)]
         return subprocess.run(command, capture_output=True, env=environment, check=False).returncode == 0
 
 

@@ -1,7 +1,8 @@
 """How sharp the largest batch is: the same size, again and again, in a cgroup of the same limit.
 
 `bench largest` takes a size for one that fits when it has run once. Here it is seen how often it runs, and how often
-what the plan had found does (the training itself, in fresh processes, with nothing of keepfit in them).
+what the plan had found does (the training itself, in fresh processes, with nothing of keepfit in them), for as many
+steps as one likes (BENCH_STEPS). BENCH_FOUND names other rows of `bench largest`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from . import tables
 from .largest import fits
 from .rows import Rows
 
-FOUND = Path(__file__).parent.parent / "docs" / "rows" / "largest.csv"
+FOUND = Path(os.environ.get("BENCH_FOUND", Path(__file__).parent.parent / "docs" / "rows" / "largest.csv"))
+STEPS = int(os.environ.get("BENCH_STEPS", "4"))
 BUDGETS = os.environ.get("BENCH_BUDGETS", "1536").split(",")
 EACH = int(os.environ.get("BENCH_EACH", "4"))
 HEADER = ("model", "budget MiB", "found", "ran", "0.95 of the largest", "ran", "the largest that ran once", "ran")
@@ -33,13 +35,15 @@ def main() -> None:
             if budget in BUDGETS and not rows.have(name, int(budget)):
                 rows.add(_one(name, int(budget), int(largest), int(found)))
     ran, of = (sum(int(str(row[place]).split(" of ")[part]) for row in rows for place in (3, 5, 7)) for part in (0, 1))
-    tables.show("how sharp the largest batch is", HEADER, rows, f"{ran} of {of} ran; each size {EACH} times")
+    tables.show(
+        "how sharp the largest batch is", HEADER, rows, f"{ran} of {of} ran for {STEPS} steps; each size {EACH} times"
+    )
 
 
 def _one(name: str, budget: int, largest: int, found: int) -> list[object]:
     sizes = [found, int(0.95 * largest), largest]
     with ThreadPoolExecutor(2) as pool:  # in turns, two at a time
-        ran = list(pool.map(lambda size: fits(name, size, budget << 20), sizes * EACH))
+        ran = list(pool.map(lambda size: fits(name, size, budget << 20, STEPS), sizes * EACH))
     told = [[size, f"{sum(ran[place :: len(sizes)])} of {EACH}"] for place, size in enumerate(sizes)]
     return [name, budget, *told[0], *told[1], *told[2]]
 
