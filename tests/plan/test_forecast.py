@@ -290,9 +290,10 @@ def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
 def test_malloc_keeps_more_where_there_are_many_steps(told, steps, grows):
     known = facts(malloc=AS_IT_IS, **told)
     assert known.steps == steps and known.grows is grows
-    assert not facts(malloc=forecast.LEAN_MALLOC, **told).grows  # somebody has chosen
-    assert not facts(malloc={}, **told).grows  # another malloc
     assert any(one.name == "lean_malloc" for one in options.priced(known, (), 1 << 30)) is grows
+    lean, another = facts(malloc=forecast.LEAN_MALLOC, **told), facts(malloc={}, **told)
+    assert lean.grows is grows and not another.grows  # a lean one by less, but it does
+    assert not any(one.name == "lean_malloc" for one in options.priced(lean, (), 1 << 30))
 
 
 def test_what_nobody_has_chosen_of_malloc_is_what_the_option_says():

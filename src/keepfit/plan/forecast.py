@@ -120,12 +120,12 @@ class Facts:
 
     @property
     def grows(self) -> bool:
-        """Whether malloc may keep more with every step than the few of a trial tell."""
-        return bool(self.unchosen) and not 0 < (self.steps or 0) <= FEW
+        """Whether malloc may keep more with every step than the few of a trial tell; a lean one keeps some, too."""
+        return bool(self.malloc) and not 0 < (self.steps or 0) <= FEW
 
     @property
     def unchosen(self) -> tuple[str, ...]:
-        """Settings that would keep malloc from that, and that nobody has chosen; none where it is not glibc's."""
+        """Settings with which malloc keeps less, and that nobody has chosen; none where it is not glibc's."""
         return tuple(setting for setting, value in self.malloc.items() if value is None)
 
     @property

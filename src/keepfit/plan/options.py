@@ -166,12 +166,13 @@ def _lean_malloc(facts: Facts, peak: int) -> Iterator[Option]:
     what more and more threads have freed (`bench growth`). One arena serves them all; a size that one has chosen is
     not raised."""
     kept = facts.retained if "MALLOC_ARENA_MAX" in facts.unchosen else 0
-    if not (facts.grows or kept > peak // 20):
+    grows = facts.grows and bool(facts.unchosen)
+    if not (grows or kept > peak // 20):
         return
     step = facts.files + facts.in_use + facts.needs_of_lean_malloc(facts.rows) + facts.later if facts.static else peak
     settings = " ".join(f"{setting}={LEAN_MALLOC[setting]}" for setting in facts.unchosen)
     how = f"export {settings}: what is freed is used again or goes back"
-    yield Option("lean_malloc", None, min(peak, step) - kept, LEANER, True, how, later=facts.grows)
+    yield Option("lean_malloc", None, min(peak, step) - kept, LEANER, True, how, later=grows)
 
 
 def _differs(facts: Facts) -> list[str]:

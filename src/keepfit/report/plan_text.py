@@ -22,7 +22,7 @@ WORDS = {
     "preloaded": "data held in memory",
 }
 
-FIRST_STEPS = ", in its first steps: malloc may keep more in later ones (lean_malloc: set it, and plan again)"
+FIRST_STEPS = ", in its first steps: malloc may keep more in later ones"
 ELSEWHERE = {
     "preparation": "the peak is before the training, while the script prepares it: no smaller batch lowers that",
     "validation": "the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it",
@@ -46,6 +46,8 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
         first = FIRST_STEPS if document["grows"] else ""
+        if first and any(option["name"] == "lean_malloc" for option in document["options"]):
+            first += " (lean_malloc: set it, and plan again)"
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{first}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
