@@ -219,6 +219,19 @@ def test_nothing_is_tried_behind_a_size_that_began_close_to_the_limit():
     assert largest.next_stretch(known, trials, beyond, [first] * largest.STRETCHED, wanted) == 0
 
 
+def test_the_last_attempt_goes_on_where_malloc_keeps_little_and_much_is_left():
+    """A GRU in 2 GiB: the climb's rows took 1.25 MiB each, those of fresh processes 1.0."""
+    known = facts(768, 283 * MIB, int(0.7 * MIB), malloc=forecast.LEAN_MALLOC)
+    trials, wanted = [Trial(24, 384 * MIB), Trial(384, 822 * MIB)], largest.Wanted(2 << 30)
+    first, second = Trial(1162, 1432 * MIB), Trial(1636, 1895 * MIB)
+    assert largest.next_stretch(known, trials, [], [first], wanted) == 0
+    behind = [largest.Attempt((first,))]
+    assert 1668 < largest.next_stretch(known, trials, behind, [second], wanted) <= 1701
+    assert largest.next_stretch(known, trials, behind, [dataclasses.replace(second, peak=1990 * MIB)], wanted) == 0
+    kept = dataclasses.replace(known, told={**known.told, "malloc": AS_IT_IS})
+    assert largest.next_stretch(kept, trials, behind, [second], wanted) == 0
+
+
 def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
     """An LSTM: its rows took 1.1 MiB up to the 352 of the first trial, and 2.1 from there; 0.84 by its graph."""
     small = {"weights": 3 * MIB, "trainable": 3 * MIB, "optimizer": 6 * MIB}

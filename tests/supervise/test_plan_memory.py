@@ -37,6 +37,13 @@ def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(t
     assert smaller.of(FACTS) is None
 
 
+def test_sizes_behind_one_another_are_remembered_as_one_attempt(tmp_path):
+    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
+    first, second, behind = ([rows, rows * MIB, 1.0] for rows in (1000, 1400, 1450))
+    memory.keep(made(attempts=[largest.Attempt((Trial(*first),)), largest.Attempt((Trial(*second), Trial(*behind)))]))
+    assert memory.of(FACTS)["attempts"] == [[first], [second, behind]]
+
+
 def test_without_a_fence_it_says_what_that_leaves_out():
     said = "the largest batch: no cgroup could be made to hold it at the limit (none is writable)"
     assert said in planning.not_counted(made(unfenced="none is writable"))

@@ -27,9 +27,10 @@ STEEPER = (1.25, 1.1)
 # Where a row takes more than so many times what its graph keeps alive, further ones were seen to take still more (LSTM,
 # GRU, U-Net); not where malloc keeps little.
 EXPLAINED = 1.3
-# The same batch may peak higher the next time: of the limit so much is left free by the first attempt and the second,
-# or half of what the steps of the one before differ by. Where malloc keeps little, the second may come closer.
-FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (16 << 20, 0.012)  # (bytes, share)
+# The same batch may peak higher the next time, or a little higher in a later step: of the limit so much is left free by
+# the first attempt and the second, or half of what the steps of the one before differ by. Where malloc keeps little,
+# the second may come closer.
+FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes, share)
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 
@@ -87,16 +88,22 @@ def next_stretch(
 ) -> int:
     """The rows that a fresh process tries behind those that ran in it; 0: it is near enough.
 
-    Only behind an attempt that came to the limit. Everywhere it gained nothing (16 rows of `bench largest`), and came
-    to the limit more often.
+    Only behind an attempt that came to the limit, or in the last one where malloc keeps little of the sizes before.
+    Everywhere it gained nothing (16 rows of `bench largest`), and came to the limit more often.
     """
-    if not any(attempt.overshot for attempt in attempts) or not ran or len(ran) >= STRETCHED:
+    if not ran or len(ran) >= stretches(facts, attempts):
         return 0
     last = ran[-1]
     slope = _further(facts, trials, (), ran[0])
     rows = _reaching(facts, last, slope, STEEPER[0], _left(facts, wanted, 1, last.spread))
     rows = wanted.rounded(min(rows, max(last.rows + wanted.multiple, int(SHORT * last.rows))))
     return rows if rows >= WORTH * last.rows else 0
+
+
+def stretches(facts: Facts, attempts: Sequence[Attempt]) -> int:
+    """How many sizes the attempt behind these may try."""
+    last = len(attempts) == ATTEMPTS - 1
+    return STRETCHED if any(attempt.overshot for attempt in attempts) or (last and facts.lean_malloc) else 1
 
 
 def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], wanted: Wanted) -> int:

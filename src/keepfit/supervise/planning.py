@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,8 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         made.device = wanted.device
         return made
     if known := memory.of(facts):
-        made.trials, verified = ([Trial(*one) for one in known[name]] for name in ("trials", "verified"))
-        made.attempts = [largest.Attempt((trial,)) for trial in verified]
+        made.trials = [Trial(*one) for one in known["trials"]]
+        made.attempts = [largest.Attempt(tuple(Trial(*one) for one in ran)) for ran in known["attempts"]]
         made.remembered = True
     elif wanted.search and made.trials and not made.unfenced:
         _search(made, wanted, environment)
@@ -180,7 +180,7 @@ class _Memory:
         asked = self._asked.of(facts)
         words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
                  sorted(facts.malloc.items()))  # fmt: skip
-        return f"plan {words}"
+        return f"search {words}"
 
     def keep(self, made: Plan) -> None:
         told, point = made.facts.told, made.point
@@ -197,10 +197,13 @@ class _Memory:
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
         if not made.remembered and not made.overshot and not made.reached:
-            tried = {"trials": made.trials, "verified": made.verified}  # nothing came to the limit: one in each attempt
-            values = {kind: [[t.rows, t.peak, t.seconds] for t in found] for kind, found in tried.items()}
-            known = {"in_use": made.facts.in_use, **values}
+            attempts = [_as_kept(attempt.ran) for attempt in made.attempts]  # none of which came to the limit
+            known = {"in_use": made.facts.in_use, "trials": _as_kept(made.trials), "attempts": attempts}
             choices.remember(self._runs, self._name(made.facts), now, known)
+
+
+def _as_kept(trials: Sequence[Trial]) -> list[list[float]]:
+    return [[trial.rows, trial.peak, trial.seconds] for trial in trials]
 
 
 @dataclass(frozen=True)
@@ -256,7 +259,7 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
                 return 0 if (heard.facts or {}).get("cut") else rows
             return largest.next_stretch(made.facts, made.trials, made.attempts, _trials(heard), made.wanted)
 
-        most = largest.STRETCHED if made.overshot else 1
+        most = largest.stretches(made.facts, made.attempts)
         patience = PATIENCE * (made.came_after + most * slowest * rows)
         heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
         ran = tuple(_trials(heard))
