@@ -1,9 +1,10 @@
 """The largest batch that fits: what `keepfit plan` finds in two trials, beside the truth and two usual ways to find it.
 
 The truth is found in cgroups of the budget's size, or taken from the rows of an earlier run (BENCH_TRUTH names their
-file). *At the limit*: sizes whose trial had to be ended there; *OOM*: what the kernel has killed meanwhile, by its own
-count. The two usual ways are reckoned against the truth: a size fits if it is not larger. *x 0.9*: down from the first
-power of two that fails. *doubling*: up from 1, then halving, to 2 %.
+file). *Trials*: fresh processes, the second of which may try some sizes behind one another. *At the limit*: sizes whose
+trial had to be ended there; *OOM*: what the kernel has killed meanwhile, by its own count. The two usual ways are
+reckoned against the truth: a size fits if it is not larger. *x 0.9*: down from the first power of two that fails.
+*doubling*: up from 1, then halving, to 2 %.
 With malloc's settings in the environment, the plan and the truth are of trainings with them.
 """
 

@@ -140,8 +140,11 @@ def test_the_largest_batch_takes_two_trials_and_never_fails(rows, row, multiple,
     attempted(known, trials, wanted, truth)
 
 
-@given(st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.8, 1.2), st.integers(-60, 40), MALLOCS)
-def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multiple, bent, apart, malloc):
+@given(
+    st.integers(2, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.8, 1.2), st.integers(-60, 40),
+    st.integers(0, 12), MALLOCS
+)  # fmt: skip
+def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multiple, bent, apart, kept, malloc):
     """However wrong the graph is, and a fresh process other than the one that climbs: the limit is never passed."""
     known = facts(rows, 300 * MIB, row * MIB, malloc=malloc)
     trials = tried(known, 300 * MIB, int(row * bent * MIB))
@@ -157,7 +160,7 @@ def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multip
         climbed.append(Trial(size, truth(size)))
         assert truth(size) <= limit
     assert len(trials) + len(climbed) <= largest.TRIED
-    attempted(known, trials, wanted, lambda size: truth(size) + apart * MIB, climbed=climbed)
+    attempted(known, trials, wanted, lambda size: truth(size) + apart * MIB, kept=kept * MIB, climbed=climbed)
 
 
 @pytest.mark.parametrize("row", [1, 4, 12])

@@ -3,8 +3,8 @@
 Every trial is a real one, inside the limit. The process that has tried the forecast's small batches climbs on from
 there, each time by less than what the line promises; what it learns brings two attempts, each in a fresh process as
 the training itself will be, close to the limit without going beyond it. Where one came to the limit all the same, the
-next begins well below that and goes on in short steps: what malloc has kept of a smaller size makes the larger one need
-more than it would alone, not less.
+next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
+of a smaller size makes the larger one need more than it would alone, not less.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def next_stretch(
     """The rows that a fresh process tries behind those that ran in it; 0: it is near enough.
 
     Only behind an attempt that came to the limit, or in the last one where malloc keeps little of the sizes before.
-    Everywhere it gained nothing (16 rows of `bench largest`), and came to the limit more often.
+    Elsewhere it gained nothing (16 rows of `bench largest`), and came to the limit more often.
     """
     if not ran or len(ran) >= stretches(facts, attempts):
         return 0
