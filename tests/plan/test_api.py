@@ -41,8 +41,9 @@ def test_a_larger_batch_needs_more_and_nothing_was_run():
     assert large.document["breakdown"]["activations"] > 65536 * 256 * 4  # of the wide layer, at the least
     assert large.peak_bytes - small.peak_bytes > 64 * MIB
     assert int(model.optimizer.iterations.numpy()) == 0
-    by_layer = {layer["name"]: layer["activation_bytes"] for layer in large.document["layers"]}
-    assert by_layer["first"] >= 65536 * 256 * 4
+    by_layer = {layer["name"]: layer for layer in large.document["layers"]}
+    assert by_layer["first"]["activation_bytes"] >= 65536 * 256 * 4 == by_layer["first"]["largest_tensor_bytes"]
+    assert all(layer["largest_tensor_bytes"] <= layer["activation_bytes"] for layer in by_layer.values())
 
 
 def test_an_optimizer_that_stands_in_changes_its_state_alone():

@@ -374,6 +374,19 @@ def test_the_borders_of_recomputed_blocks_are_named_and_stay():
     assert saved == 256 * 4 * MIB - known.model["trainable"] - (180 + 3 * 60) * MIB
 
 
+@pytest.mark.parametrize(
+    ("tensors", "most"),
+    [
+        ((0, 0, 0), 60 + 60 + 60),
+        ((60, 60, 60), 180 + 2 * 60),  # the gradients of its last layer, while all of it is there
+        ((90, 10, 10), 60 + 2 * 90),  # those of its first, when the others are gone
+    ],
+)
+def test_the_gradients_of_a_recomputed_block_count_where_they_come(tensors, most):
+    block = [{"activation_bytes": 60 * MIB, "largest_tensor_bytes": tensor * MIB} for tensor in tensors]
+    assert options._going_back(block) == most * MIB
+
+
 def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     known = facts()
     trials = tried(known, 300 * MIB, 4 * MIB)

@@ -242,7 +242,7 @@ def _recomputed(facts: Facts, peak: int) -> Iterator[Option]:
     layers = sorted(facts.layers, key=lambda layer: int(layer.get("place") or 0))
     blocks = _blocks([int(layer["activation_bytes"]) for layer in layers])
     borders = [layers[block[-1]] for block in blocks[:-1]]
-    kept = max((sum(int(layers[place]["activation_bytes"]) for place in block) for block in blocks), default=0)
+    kept = max((_going_back([layers[place] for place in block]) for block in blocks), default=0)
     kept += sum(int(layer["activation_bytes"]) for layer in borders)
     activations = _activations(facts)
     if activations <= kept or len(layers) < SPANNED * BLOCKS:
@@ -252,6 +252,14 @@ def _recomputed(facts: Facts, peak: int) -> Iterator[Option]:
     if notes := facts.told.get("notes"):  # tried: another mask in the backward pass, a moving mean that moved twice
         how += "; dropout would draw, and BatchNormalization count, a second time: leave them outside"
     yield Option("recompute", len(blocks), peak - (activations - kept), RECOMPUTED, not notes, how)
+
+
+def _going_back(block: Sequence[Mapping[str, Any]]) -> int:
+    """Bytes, at most, while the gradients of a block are computed from its end to its beginning: what the layers up to
+    one have made, and the gradients on both sides of it."""
+    made = accumulate(int(layer["activation_bytes"]) for layer in block)
+    gradients = (2 * int(layer.get("largest_tensor_bytes") or 0) for layer in block)
+    return max(map(sum, zip(made, gradients, strict=True)))
 
 
 def _blocks(sizes: Sequence[int]) -> list[list[int]]:

@@ -59,19 +59,20 @@ def _layers(model, alive, work):
     owners = owners_of({word for words, _ in work for word in words}, weights)
 
     def by_owner(found):
-        sums = dict.fromkeys([*weights, BETWEEN], 0)
+        values = {name: [0] for name in (*weights, BETWEEN)}
         for words, value in found:
-            sums[next((owners[word] for word in words if word in owners), BETWEEN)] += value
-        return sums
+            values[next((owners[word] for word in words if word in owners), BETWEEN)].append(value)
+        return values
 
     kept, share = by_owner(alive), by_owner(work)
     told = [
         {
             "name": name,
             "place": place,
-            "activation_bytes": kept[name],
+            "activation_bytes": sum(kept[name]),
+            "largest_tensor_bytes": max(kept[name]),
             "weight_bytes": weights.get(name, 0),
-            "time_share": round(share[name], 4),
+            "time_share": round(sum(share[name]), 4),
         }
         for place, name in enumerate([*weights, BETWEEN])
     ]
