@@ -31,8 +31,7 @@ EXPLAINED = 1.3
 # the first attempt and the second, or half of what the steps of the one before differ by. Where malloc keeps little,
 # the second may come closer.
 FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes, share)
-# Times what is known to fit: less is no gain; and where malloc keeps little, of a further size in the same process.
-WORTH, FINER = 1.02, 1.01
+WORTH = 1.02  # times what is known to fit: less is no gain
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def next_stretch(
     slope = _further(facts, trials, (), ran[0])
     rows = _reaching(facts, last, slope, STEEPER[0], _left(facts, wanted, 1, last.spread))
     rows = wanted.rounded(min(rows, max(last.rows + wanted.multiple, int(SHORT * last.rows))))
-    return rows if rows >= (FINER if facts.lean_malloc else WORTH) * last.rows else 0
+    return rows if rows >= WORTH * last.rows else 0
 
 
 def stretches(facts: Facts, attempts: Sequence[Attempt]) -> int:
@@ -117,13 +116,9 @@ def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], want
 
 
 def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alone: Trial, wanted: Wanted) -> int:
-    """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row.
-
-    Where it may go on from there it begins with care: at the limit, nothing would be gained by it.
-    """
+    """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
     slope = _further(facts, trials, climbed, alone)
-    steeper = STEEPER[0] if facts.lean_malloc else 1.0
-    return wanted.rounded(_reaching(facts, alone, slope, steeper, _left(facts, wanted, 1, alone.spread // 2)))
+    return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(facts, wanted, 1, alone.spread // 2)))
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
