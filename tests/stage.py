@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -197,6 +198,12 @@ class Outcome:
     stderr: str
     runs: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def said(self) -> list[str]:
+        """Lines on stderr, but for those that TensorFlow writes there as it is loaded (on x86-64: no CUDA driver)."""
+        loading = re.compile(r"WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:")
+        return [line for line in self.stderr.splitlines() if not loading.match(line)]
 
     def why(self, run: str = "latest") -> dict[str, Any]:
         return keepfit_json(self.runs, "why", run)

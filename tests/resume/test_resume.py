@@ -111,7 +111,7 @@ def test_another_model_is_refused(tmp_path, stopped):
     command, run = copied(stopped, tmp_path)
     other = [*command[:-1], json.dumps({**json.loads(command[-1]), "model": "lstm"})]
     outcome = go_on(tmp_path, other, "--resume", run)
-    assert outcome.status == 64 and len(outcome.stderr.splitlines()) == 1
+    assert outcome.status == 64 and len(outcome.said) == 1
     assert "cannot resume fit 1: layer 2: LSTM where Conv2D was saved" in outcome.stderr
     assert "KF704" in [finding["code"] for finding in outcome.events("finding")]
 

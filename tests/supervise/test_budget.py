@@ -57,7 +57,7 @@ def test_a_batch_that_does_not_fit_finishes_with_the_same_results(tmp_path, ungu
 
 def test_a_batch_that_fits_is_left_alone(tmp_path, unguarded):
     outcome = stage.run(tmp_path, stage.victim("trains_in_budget.py", *TRAINING))
-    assert outcome.status == 0 and result(outcome) == result(unguarded) and not outcome.stderr
+    assert outcome.status == 0 and result(outcome) == result(unguarded) and not outcome.said
     assert [event["how"] for event in decided(outcome)] == ["comfortable"]
 
 
