@@ -202,7 +202,7 @@ class Outcome:
     @property
     def said(self) -> list[str]:
         """Lines on stderr, but for those that TensorFlow writes there as it is loaded (on x86-64: no CUDA driver)."""
-        loading = re.compile(r"WARNING: All log messages before absl|[IWE]\d{4} \d\d:\d\d:")
+        loading = re.compile(r"WARNING: All log messages before absl|[IE]\d{4} .*\bcuda\w*\.cc:\d+\]")
         return [line for line in self.stderr.splitlines() if not loading.match(line)]
 
     def why(self, run: str = "latest") -> dict[str, Any]:

@@ -159,8 +159,8 @@ def add(kinds, sums, gradients, index):
 
 
 def _add_dense(total, gradient, index):
-    """`add_n`, not `+`: on x86-64 TensorFlow takes a product and what is added to it for a layer with its bias, which
-    the sum of a (1, 1) weight's gradients is not ("bias must be 1-dimensional")."""
+    """`add_n`, not `+`: with oneDNN, Grappler's remapping takes a product and what is added to it for a layer with its
+    bias, which the sum of a (1, 1) weight's gradients is not ("bias must be 1-dimensional")."""
     if gradient is None:
         return total
     return tf().add_n([total, tf().cast(tf().convert_to_tensor(gradient), total.dtype)])
