@@ -201,8 +201,9 @@ class Outcome:
 
     @property
     def said(self) -> list[str]:
-        """Lines on stderr, but for those that TensorFlow writes there as it is loaded (on x86-64: no CUDA driver)."""
-        loading = re.compile(r"WARNING: All log messages before absl|[IE]\d{4} .*\bcuda\w*\.cc:\d+\]")
+        """Lines on stderr, but for those with which TensorFlow tells, as it is loaded, of oneDNN, CUDA and the CPU."""
+        sources = r"(?:port|cuda\w*|cpu_feature_guard)\.cc:\d+\]"
+        loading = re.compile(rf"WARNING: All log messages before absl|[IE]\d{{4}} .* {sources}|To enable the following")
         return [line for line in self.stderr.splitlines() if not loading.match(line)]
 
     def why(self, run: str = "latest") -> dict[str, Any]:
