@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from .agent import peak
 from .machine import cgroup, limits
 from .machine.limits import parse_size
 from .plan import forecast, largest
@@ -57,7 +58,9 @@ def plan(
     if getattr(model, "optimizer", None) is None:
         raise ValueError("a compiled model was expected; received one without an optimizer (model.compile(…))")
     batch_size = _whole(batch_size)
-    original, model = model, model if optimizer is None else _with(model, optimizer, keras)
+    original, before = model, peak.anonymous()
+    model = original if optimizer is None else _with(original, optimizer, keras)
+    copied = peak.anonymous() - before
     room = parse_size(memory) if isinstance(memory, str) else memory
     limit = limits.effective(cgroup.placement(), os.environ, room)
     if limit is None:
@@ -69,9 +72,9 @@ def plan(
         model._symbolic_build(data_batch=spec)
     told = {**outlook.facts_of(model, graph, {}, rows, *held), "cut": "a forecast runs nothing"}
     told["first_only"] = first_only
-    if model is not original:  # which will not be there when its copy is trained
-        there = outlook.sizes_of(original)
-        told["in_use"] -= there["weights"] + there["optimizer"]
+    if model is not original:  # one of the two will be there when it is trained, with one optimizer
+        told["in_use"] -= copied + outlook.sizes_of(original)["optimizer"]
+        _empty(model, tf)
     facts = forecast.Facts.of(told)
     return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes))))
 
@@ -90,6 +93,14 @@ def _with(model: Any, optimizer: Any, keras: Any) -> Any:
     copy = keras.models.clone_model(model)
     copy.compile(optimizer=optimizer, loss=model.loss, run_eagerly=model.run_eagerly, jit_compile=model.jit_compile)
     return copy
+
+
+def _empty(copy: Any, tf: Any) -> None:
+    """Variables that a traced step has seen stay for as long as the process, whoever lets go of them: without bytes."""
+    for variable in (*copy.variables, *copy.optimizer.variables):
+        resource = variable.value.handle
+        nothing = tf.zeros((0,), variable.dtype)
+        tf.raw_ops.AssignVariableOp(resource=resource, value=nothing, validate_shape=False)
 
 
 def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -> tuple[Any, int, Any, bool]:
@@ -140,12 +151,25 @@ def _rows_of(spec: Any, dataset: Any, tf: Any) -> int:
 def _traced(model: Any, spec: Any, tf: Any) -> Any:
     """The graph of a training step; the model keeps the function that it had."""
     held = import_module(".agent.keras.held", __package__)
-    none: Any = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=spec)
     before = model.train_function
     model.make_train_function(force=True)
     try:
         function = model.train_function
         function = getattr(function, "_function", function)  # inside a run of keepfit's the guard stands before it
-        return held.HeldBatches(iter(none), 1).trace(function)
+        return held.HeldBatches(iter(_none(spec, tf)), 1).trace(function)
     finally:
         model.train_function = before
+
+
+def _none(spec: Any, tf: Any) -> Any:
+    """A pipeline of such batches, without any. Not `from_generator`, which changes malloc's settings for good."""
+
+    def batch(number: Any) -> Any:
+        leaves = tf.nest.flatten(spec, expand_composites=True)
+        return tf.nest.pack_sequence_as(spec, [one(leaf, number) for leaf in leaves], expand_composites=True)
+
+    def one(leaf: Any, number: Any) -> Any:
+        rank = number if leaf.shape.rank is None else leaf.shape.rank
+        return tf.ensure_shape(tf.zeros(tf.fill([rank], number), leaf.dtype), leaf.shape)
+
+    return tf.data.Dataset.range(0).map(batch)

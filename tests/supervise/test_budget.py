@@ -18,10 +18,16 @@ def real_things(needs):
     needs("tensorflow", "cgroup")
 
 
-def result(outcome: stage.Outcome) -> str:
-    found = re.search(r"^result .*$", outcome.stdout, re.MULTILINE)
+def result(outcome: stage.Outcome) -> list[float]:
+    found = re.search(r"^result (.*)$", outcome.stdout, re.MULTILINE)
     assert found, outcome.stdout + outcome.stderr
-    return found[0]
+    return [float(word) for word in found[1].split()]
+
+
+def same(outcome: stage.Outcome, other: stage.Outcome) -> bool:
+    """But for the order in which numbers are summed: the whole batch alone, with and without oneDNN's kernels, comes
+    out 5e-6 apart, and so do its parts. Digits are not compared: one of these sums lies at 59.74715."""
+    return result(outcome) == pytest.approx(result(other), rel=0, abs=2e-5)
 
 
 def decided(outcome: stage.Outcome) -> list[dict[str, object]]:
@@ -41,7 +47,7 @@ def unguarded(tmp_path_factory):
 def test_a_batch_that_does_not_fit_finishes_with_the_same_results(tmp_path, unguarded):
     command = stage.victim("trains_in_budget.py", *TRAINING)
     first = stage.run(tmp_path, command, ["--memory", "560MiB"])
-    assert first.status == 0 and result(first) == result(unguarded)
+    assert first.status == 0 and same(first, unguarded)
     assert "would need about" in first.stderr and "with the results of the whole batch" in first.stderr
     assert re.search(r"keepfit: finished; batch 512 ran as \d+ micro-batches of \d+; peak .* of 560 MiB", first.stderr)
     chosen = decided(first)[-1]
@@ -50,7 +56,7 @@ def test_a_batch_that_does_not_fit_finishes_with_the_same_results(tmp_path, ungu
     assert not first.events("danger")
     # The next run remembers: nothing is measured again.
     second = stage.run(tmp_path, command, ["--memory", "560MiB"])
-    assert second.status == 0 and result(second) == result(unguarded)
+    assert second.status == 0 and same(second, unguarded)
     assert decided(second)[0]["how"] == "remembered"
     assert not [e for e in second.events("splitting") if e["trial"]]
 
@@ -63,7 +69,7 @@ def test_a_batch_that_fits_is_left_alone(tmp_path, unguarded):
 
 def test_a_plan_that_is_applied_is_begun_with(tmp_path, unguarded):
     outcome = stage.run(tmp_path, stage.victim("trains_in_budget.py", *TRAINING), ["--apply", "--memory", "560MiB"])
-    assert outcome.status == 0 and result(outcome) == result(unguarded)
+    assert outcome.status == 0 and same(outcome, unguarded)
     assert re.search(
         r"keepfit: planned: batch 512 needs about .* of 560 MiB; micro-batches of about \d+", outcome.stderr
     )

@@ -23,5 +23,5 @@ model = keras.Sequential(
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
 print("ready", flush=True)
 history = model.fit(images, labels, batch_size=batch, epochs=epochs, shuffle=False, verbose=0).history
-weights = [float(np.abs(w).sum()) for w in model.get_weights()]
-print("result", *(f"{v:.4f}" for v in [*history["loss"], *weights]), flush=True)
+weights = [np.abs(w).sum(dtype="float64") for w in model.get_weights()]
+print("result", *(f"{v:.8f}" for v in [*history["loss"], *weights]), flush=True)

@@ -27,7 +27,7 @@ class Room:
     """The memory there is: bytes."""
 
     limit: int
-    others: int  # used by processes of the run other than the one that trains
+    others: int  # used by processes of the run other than the one that trains, or left free for its states
 
     @property
     def target(self) -> int:

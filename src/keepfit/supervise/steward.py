@@ -42,6 +42,7 @@ class Case:
 
     facts: Splitting
     estimate: Estimate | None
+    saving: int = 0  # bytes that stay free, for states
     trials: list[Trial] = field(default_factory=list)
     line: Line | None = None
     refused: bool = False
@@ -128,7 +129,7 @@ class Steward:
         return {}
 
     def _room(self, case: Case) -> Room:
-        return Room(self._limit, max(0, self._others))
+        return Room(self._limit, max(0, self._others) + case.saving)
 
     def _batch(self, letter: Mapping[str, Any]) -> dict[str, Any]:
         estimate = _estimate(letter)
@@ -141,7 +142,7 @@ class Steward:
             key=str(letter.get("key") or ""),
             model=letter.get("model") or {},
         )
-        case = self._cases[facts.step] = Case(facts, estimate)
+        case = self._cases[facts.step] = Case(facts, estimate, int(letter.get("saving") or 0))
         self._others = max(0, self._use - facts.in_use) if self._use else 0
         room, rows = self._room(case), facts.batch
         capped = facts.step in self._at_most

@@ -39,6 +39,7 @@ class Decision:
             key=fingerprint(model, step, self._held, guard.source),
             estimate=estimate,
             in_use=anonymous(),
+            saving=guard.saving(),
             model=sizes_of(self._model),
             resumed=guard.resumed.get(model) if step == "train" else None,
         )

@@ -54,6 +54,7 @@ class Guard:
         self._heeded = 0
         self._whole = False  # steps are run as Keras has them, to be looked at
         self.gate = None  # of the numbers, where there is one
+        self.keeper = None  # of states, where they are kept
         self.lean = "KEEPFIT_LEAN" in os.environ  # an attempt after a death for want of memory
         self.kinds = None  # while a graph is traced to learn from it: the kinds of its gradients
 
@@ -168,6 +169,10 @@ class Guard:
             return True
         trained = self._decided.get(model, {}).get("train")
         return step == "test" and trained is not None and self.heart.batch_size <= trained
+
+    def saving(self):
+        """Bytes to be left free for states: what steps have used is free between them, but for a pool."""
+        return self.keeper.saving() if self.keeper is not None and device.pools() else 0
 
     def decided(self, model, step, rows):
         self._decided.setdefault(model, {})[step] = rows

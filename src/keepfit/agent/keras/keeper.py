@@ -308,6 +308,11 @@ class Keeper:
 
     # --- the rest of the agent ------------------------------------------------------------------------
 
+    def saving(self):
+        """Bytes that must be free between two steps for a state to be saved."""
+        session = self._here()
+        return session.train.cannot_do_without if session is not None else 0
+
     def rows_of(self, model):
         """Rows computed at once; 0 for the whole batch."""
         split = self.guard.split_of(model, "train") if self.guard is not None else None

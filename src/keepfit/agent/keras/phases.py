@@ -58,7 +58,7 @@ def install(keras, heart):
     if on_tensorflow:
         guarding = guard.install(source, heart, missing)
         if kept is not None:
-            kept.guard = guarding
+            kept.guard, guarding.keeper = guarding, kept
         _numbers(source, heart, missing, guarding, kept)
         if os.environ.get("KEEPFIT_REPLAY"):
             replay.install(source, missing, guarding, _trainers(trainer, keras))

@@ -74,6 +74,11 @@ class Pipeline:
         """Bytes that the state of its iterator takes."""
         return self._saver.bytes if self._saver is not None else 0
 
+    @property
+    def cannot_do_without(self):
+        """Bytes that must be free for its position to be saved."""
+        return self._saver.cannot_do_without if self._saver is not None else 0
+
     def repeats(self, owner):
         """Whether every turn brings the same batches, whatever was before: arrays in their own order."""
         return self.role == "test" and type(owner.data_adapter).__name__ == "ArrayDataAdapter"

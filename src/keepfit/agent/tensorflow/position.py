@@ -14,6 +14,7 @@ JUMP, REPLAY = "jump", "replay"
 _library = attrgetter("library")  # of a graph: the functions that its operations call
 _IGNORE = 1  # ExternalStatePolicy: operations that keep a state of their own do not stand in the way
 _NAME = "iterator"
+COPIES = 2  # of what a pipeline holds, while its position is saved: its own, and the one that is written
 START = "-start"  # beside the file of an iterator's state: that of the state its epoch began with
 # Operations whose state is not part of the iterator's: Python, and generators that the script holds.
 _OUTSIDE = ("PyFunc", "EagerPyFunc", "Stateful", "RngReadAndSkip")
@@ -34,6 +35,11 @@ class Saver:
         self.bytes = buffers.kept(dataset) if self.how == JUMP else 0
         self.start = None  # state of the epoch's iterator before its first element, where it is needed
         self._reshuffles = self.how == JUMP and _reshuffles(dataset)
+
+    @property
+    def cannot_do_without(self):
+        """Bytes that must be free for the position to be saved: where the batches cannot be drawn again."""
+        return COPIES * self.bytes if self._must_jump else 0
 
     def begin(self, iterator):
         """An epoch's iterator, before anything was drawn from it: there is nothing in its buffers yet."""

@@ -8,6 +8,7 @@ from . import position, variables
 from .parts import tf
 
 MARGIN = 0.9  # of the limit: a copy that would go beyond is not made
+BETWEEN = 0.94  # the same between two steps, when nothing else is at work
 TENSOR = "value/"  # arrays that no variable holds: callbacks', generators'
 
 
@@ -146,7 +147,7 @@ class Snapshot:
 
 def has_room(size, limit):
     """Whether a buffer of that size could be copied and written now, between two steps (limit 0: there is none)."""
-    return not limit or anonymous() + 2 * size < MARGIN * limit
+    return not limit or anonymous() + position.COPIES * size < BETWEEN * limit
 
 
 class Reader:
