@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import keepfit
+from keepfit.agent import peak
 
 pytestmark = pytest.mark.tensorflow
 MIB = 1 << 20
@@ -80,6 +85,34 @@ def test_another_optimizer_is_planned_as_if_the_models_own_were_not_there():
     own, lighter = keepfit.plan(wide, x, y), keepfit.plan(wide, x, y, optimizer="sgd")
     saved = own.document["breakdown"]["optimizer"] - lighter.document["breakdown"]["optimizer"]
     assert own.peak_bytes - lighter.peak_bytes > 0.5 * saved > 10 << 20
+
+
+def test_a_copy_that_was_planned_leaves_nothing_behind():
+    """TensorFlow keeps the variables of a step that was traced for as long as the process: not their bytes."""
+    import keras
+
+    wide = keras.Sequential([keras.Input((64,)), keras.layers.Dense(80_000), keras.layers.Dense(5)])
+    wide.compile("sgd", "sparse_categorical_crossentropy")
+    x, y = np.zeros((64, 64), "float32"), np.zeros(64, "int32")
+    before = wide.get_weights()
+    use = [peak.anonymous() for _ in range(6) if keepfit.plan(wide, x, y, optimizer="adam")]
+    a_copy = 3 * sum(weight.nbytes for weight in before)  # and what Adam keeps of it
+    assert use[-1] - use[1] < 2 * a_copy and a_copy > 60 * MIB  # and four were made meanwhile
+    assert all(np.array_equal(*pair) for pair in zip(before, wide.get_weights(), strict=True))
+
+
+def test_mallocs_settings_stay_as_they_are():
+    """`from_generator` would change them for the whole process, and says so."""
+    script = """
+import keras, numpy as np, keepfit
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+model.compile("sgd", "mse")
+keepfit.plan(model, np.zeros((8, 4)), np.zeros((8, 2)))
+print("planned")
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert "planned" in done.stdout and "TRIM_THRESHOLD" not in done.stderr
 
 
 def test_lengths_that_a_pipeline_does_not_tell_are_those_of_its_first_batch():
