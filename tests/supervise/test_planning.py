@@ -79,7 +79,7 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
 
 
 def test_a_size_is_verified_as_if_the_script_had_asked_for_it(tmp_path):
-    told = plan(tmp_path, "arrays", "--memory", "700MiB")
+    told = plan(tmp_path, "arrays", "--memory", "900MiB", "--max", "250")  # far from the limit
     steps = [int(line) for line in (tmp_path / "steps").read_text().split()]
     verified = [trial["rows"] for trial in told["tried"]][-told["trials"] :]
     assert told["trials"] >= 1 and not told["overshot"] and told["largest_batch"] == max(verified)
