@@ -9,7 +9,7 @@ of a smaller size makes the larger one need more than it would alone, not less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .forecast import FIRST, FURTHER, Facts, line
@@ -31,7 +31,6 @@ EXPLAINED = 1.3
 # the first attempt and the second, or half of what the steps of the one before differ by. Where malloc keeps little,
 # the second may come closer.
 FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes, share)
-PLAYED, FAR = 100, 3  # sizes that are played through up to twice the last, and how many times the last at most
 WORTH = 1.02  # times what is known to fit: less is no gain
 
 
@@ -66,12 +65,10 @@ def next_size(
     attempts: Sequence[Attempt],
     wanted: Wanted,
     climbed: Sequence[Trial] = (),
-    pool: Callable[[int], int] | None = None,
 ) -> int:
     """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
-    Where a size came to the limit, it is half-way between that and what did not. `pool(rows)`: bytes that lie in
-    TensorFlow's pool, where what the attempt before had in it is known.
+    Where a size came to the limit, it is half-way between that and what did not.
     """
     ran = ran_in(attempts)
     if not (trials or ran) or len(attempts) >= ATTEMPTS:
@@ -79,8 +76,6 @@ def next_size(
     best = largest(facts, ran, wanted)
     if overshot := [attempt.overshot for attempt in attempts if attempt.overshot]:
         rows = wanted.rounded((max(trial.rows for trial in (*trials, *climbed, *ran)) + min(overshot)) // 2)
-    elif attempts and pool is not None:
-        rows = _played(facts, pool, attempts[-1].ran[0], wanted)
     elif attempts:
         rows = _beyond(facts, trials, climbed, attempts[-1].ran[0], wanted)
     else:
@@ -124,16 +119,6 @@ def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alo
     """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
     slope = _further(facts, trials, climbed, alone)
     return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(facts, wanted, 1, alone.spread // 2)))
-
-
-def _played(facts: Facts, pool: Callable[[int], int], alone: Trial, wanted: Wanted) -> int:
-    """The same where the pool is all that goes by the rows: up to the first size that is too large."""
-    lying = pool(alone.rows)
-    room = _left(facts, wanted, 1, alone.spread // 2) - facts.later - alone.peak
-    rows, stride = alone.rows, max(1, alone.rows // PLAYED)
-    while pool(rows + stride) - lying <= room and rows < FAR * alone.rows:
-        rows += stride
-    return wanted.rounded(rows)
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:

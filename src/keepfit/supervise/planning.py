@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from ..machine import cgroup, limits
 from ..plan import forecast, largest
 from ..plan import options as priced
 from ..plan.micro_batch import Line, Room, Trial, choose
-from ..plan.pool import Replay, Steps
 from .options import RunOptions
 from .rehearsal import Rehearsal, rehearse
 
@@ -51,7 +50,6 @@ class Plan:
     trials: list[Trial]
     attempts: list[largest.Attempt] = field(default_factory=list)  # at the largest batch
     climbed: list[Trial] = field(default_factory=list)  # on the way to the limit: no part of the forecast
-    pooled: list[Steps] = field(default_factory=list)  # what steps had in TensorFlow's pool, one by one
     came_after: float = 0.0  # seconds: its first training call
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
@@ -101,12 +99,6 @@ class Plan:
         seldom = self.device is not None or self.reached or self.facts.told.get("loop") or not self.facts.static
         return None if seldom or self.point.where == "validation" else forecast.COVERAGE[self.point.how]
 
-    @property
-    def pool(self) -> Callable[[int], int] | None:
-        """What it would have in it with other rows, by the last attempt and a small trial."""
-        other = next((steps for steps in self.pooled if steps.rows != self.pooled[-1].rows), None)
-        return Replay(self.pooled[-1], other).resident if other is not None else None
-
     def would_fit(self, option: priced.Option) -> bool:
         """With an option, by the same share of doubt; another machine is chosen so that it does."""
         doubt = self.point.high / max(1, self.point.peak)
@@ -153,7 +145,7 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
     overshot = [largest.Attempt(overshot=heard.trying)] if heard.died_trying and heard.trying else []
     made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced,
-                wanted=asked.of(facts), pooled=_pooled(heard),
+                wanted=asked.of(facts),
                 came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
                 attempts=overshot)  # fmt: skip
@@ -260,7 +252,7 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
     """Verify the largest batch, each attempt in a process of its own."""
     before = [*made.trials, *made.climbed]
     slowest = max(trial.seconds / trial.rows for trial in before)
-    while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed, made.pool):
+    while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed):
 
         def sizes(heard: Rehearsal, rows: int = rows) -> int:
             if not heard.tried:
@@ -275,16 +267,11 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
         if not ran and not overshot:
             break
         made.attempts.append(largest.Attempt(ran, overshot))
-        made.pooled += _pooled(heard)
 
 
 def _trials(heard: Rehearsal) -> list[Trial]:
     names = ("rows", "peak", "seconds", "spread")
     return [Trial(*(one[name] for name in names)) for one in heard.tried]
-
-
-def _pooled(heard: Rehearsal) -> list[Steps]:
-    return [Steps.of(event) for event in heard.events if event["event"] == "pool"]
 
 
 def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from .. import written
 from ..peak import Peak, anonymous, files, give_back, malloc_settings, most
-from ..tensorflow import device, liveness, parts, pool, tracing
+from ..tensorflow import liveness, parts, tracing
 from ..tensorflow.parts import tf
 from . import holdings, outlook
 from .decision import bytes_of, fingerprint, versions
@@ -153,36 +153,19 @@ class Planner:
         why_not = parts.why_not_cut(held.first())
         facts["cut"] = why_not
         self._heart.journal.write("plan", **facts)
-        self._try_all(model, function, held)
+        self._try_all(function, held)
 
-    def _try_all(self, model, function, held):
+    def _try_all(self, function, held):
         """Every size that is asked for."""
         tried = {}
         for trial in itertools.count():
             answer = self._heart.counsel.ask("planned", **tried)
             if answer is None or not answer.get("rows"):
                 return
-            gone, rows = self._cleared(trial), int(answer["rows"])
-            tried = self._noted(trial, model, function, held, rows)
+            gone = self._cleared(trial)
+            tried = self._tried(function, held, int(answer["rows"]))
             if "peak" in tried:
                 tried["peak"] += gone
-
-    def _noted(self, trial, model, function, held, rows):
-        """A trial; behind the last one of a forecast another step, of which what it takes of a pool is noted."""
-        tried = self._tried(function, held, rows)
-        if trial == FORECAST - 1 and "peak" in tried:
-            self._recorded(model, rows, lambda: function(held.sized(rows, 1)))
-        return tried
-
-    def _recorded(self, model, rows, run):
-        """What `run` gives; what it took from TensorFlow's pool, where there is one, goes into the journal."""
-        if not device.pools():
-            return run()
-        with pool.Recording(bytes_of(v) for v in (*model.variables, *model.optimizer.variables)) as recording:
-            found = run()
-        if recording.told is not None:
-            self._heart.journal.write("pool", rows=rows, **recording.told)
-        return found
 
     def _cleared(self, trial):
         """Bytes that a training would have in malloc's hands, and this trial has not.

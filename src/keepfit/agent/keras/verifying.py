@@ -45,13 +45,7 @@ class Verifier(Planner):
 
     def _plan(self, model, function, held):
         self._heart.journal.write("plan", rows=wanted())
-        self._try_all(model, function, held)
-
-    def _noted(self, trial, model, function, held, rows):
-        """The first one in whole: it is as the training itself would be, with the same batches on their way."""
-        if trial:
-            return self._tried(function, held, rows)
-        return self._recorded(model, rows, lambda: self._tried(function, held, rows))
+        self._try_all(function, held)
 
     def _cleared(self, trial):
         """Nothing: a size that runs behind others, with what they have left, runs without that too."""
