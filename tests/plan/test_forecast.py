@@ -312,6 +312,16 @@ def test_malloc_keeps_more_where_there_are_many_steps(told, steps, grows):
     assert not any(one.name == "lean_malloc" for one in options.priced(lean, (), 1 << 30))
 
 
+def test_with_a_pool_malloc_is_only_about_the_pipeline():
+    shuffle = {"stage": "shuffle", "elements": 60, "bytes": 300 * MIB}
+    for pipeline, epochs, saves in (([], 9, None), ([shuffle], 1, None), ([shuffle], 2, 300 * MIB)):
+        known = facts(malloc=AS_IT_IS, pool=True, pipeline=pipeline, epochs=epochs)
+        assert known.grows and known.keeps_little and not facts(malloc=AS_IT_IS).keeps_little
+        found = [one for one in options.priced(known, (), 1 << 40) if one.name == "lean_malloc"]
+        peak = forecast.static(known, known.rows).peak
+        assert [(peak - one.peak, one.later) for one in found] == ([(saves, False)] if saves else [])
+
+
 def test_what_nobody_has_chosen_of_malloc_is_what_the_option_says():
     for chosen, said in (
         ({}, "export MALLOC_ARENA_MAX=1 MALLOC_MMAP_THRESHOLD_=1048576: "),

@@ -94,7 +94,7 @@ def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
         for facts in (FACTS, lean, other)
     )
     said = "largest batch that was tried and fits: 300"
-    longer = f"{said}, in its first steps: malloc may keep more in later ones"
+    longer = f"{said}, in its first steps: more may be kept in later ones"
     texts = [plan_text.render(planning.document(one), colours=False, width=100) for one in made]
     lines = [next(line for line in text.splitlines() if line.startswith(said)) for text in texts]
     assert lines == [f"{longer} (lean_malloc: set it, and plan again)", longer, said]

@@ -116,13 +116,18 @@ def test_the_longest_sequence_counts_not_the_first(tmp_path):
 
 
 def test_with_a_lean_malloc_it_needs_what_was_priced(tmp_path):
+    """Where tensors lie in a pool, malloc's settings are no option, and change nothing."""
+    from keepfit.agent.tensorflow import device
+
     lean = ["env", *(f"{setting}={value}" for setting, value in LEAN_MALLOC.items())]
     truth = stage.beside(tmp_path / "plain", [*lean, *stage.victim("plans.py", "many", str(tmp_path))])
     told = plan(tmp_path / "planned", "many", "--no-search")
     peak = int(truth().split()[-1])
-    priced = next(option for option in told["options"] if option["name"] == "lean_malloc")
-    assert abs(priced["predicted_peak_bytes"] - peak) < 0.1 * peak, (priced["predicted_peak_bytes"], peak)
-    later = "what malloc keeps of later steps"
+    priced = [option["predicted_peak_bytes"] for option in told["options"] if option["name"] == "lean_malloc"]
+    assert len(priced) == 0 if device.pools() else len(priced) == 1
+    expected = priced[0] if priced else told["predicted_peak_bytes"]
+    assert abs(expected - peak) < 0.1 * peak, (expected, peak)
+    later = "keeps of later steps"
     assert any(later in line for line in told["not_counted"])
     chosen = plan(tmp_path / "chosen", "many", "--no-search", prefix=lean)
     assert any(later in line for line in chosen["not_counted"])  # fewer, but some

@@ -120,7 +120,8 @@ class Facts:
 
     @property
     def grows(self) -> bool:
-        """Whether malloc may keep more with every step than the few of a trial tell; a lean one keeps some, too."""
+        """Whether more may be kept with every step than the few of a trial tell: much by malloc, a little by a lean
+        one or a pool."""
         return bool(self.malloc) and not 0 < (self.steps or 0) <= FEW
 
     @property
@@ -129,8 +130,14 @@ class Facts:
         return tuple(setting for setting, value in self.malloc.items() if value is None)
 
     @property
-    def lean_malloc(self) -> bool:
-        return self.malloc == LEAN_MALLOC
+    def pooled(self) -> bool:
+        """Whether tensors lie in a pool of TensorFlow's own, which malloc's settings do not reach."""
+        return bool(self.told.get("pool"))
+
+    @property
+    def keeps_little(self) -> bool:
+        """Whether little of what a step frees stays in malloc's hands, where the next may not find it."""
+        return self.pooled or self.malloc == LEAN_MALLOC
 
     @property
     def malloc(self) -> Mapping[str, str | None]:

@@ -103,7 +103,7 @@ def next_stretch(
 def stretches(facts: Facts, attempts: Sequence[Attempt]) -> int:
     """How many sizes the attempt behind these may try."""
     last = len(attempts) == ATTEMPTS - 1
-    return STRETCHED if any(attempt.overshot for attempt in attempts) or (last and facts.lean_malloc) else 1
+    return STRETCHED if any(attempt.overshot for attempt in attempts) or (last and facts.keeps_little) else 1
 
 
 def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], wanted: Wanted) -> int:
@@ -123,7 +123,7 @@ def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alo
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
     """Bytes of the limit that an attempt may come to."""
-    least, share = CLOSER if attempt and facts.lean_malloc else FREE[attempt]
+    least, share = CLOSER if attempt and facts.keeps_little else FREE[attempt]
     return wanted.limit - max(least, int(share * wanted.limit), spread)
 
 
@@ -167,7 +167,7 @@ def _further(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], la
     if climbed:
         slopes.append(_between(trials[-1], _calm(climbed[-1])))
     counted = (facts.alive(2 * last.rows) - facts.alive(last.rows)) / last.rows
-    if facts.lean_malloc:  # nothing that was freed hides what further rows take, as the graph has it
+    if facts.keeps_little:  # nothing that was freed hides what further rows take, as the graph has it
         return max(*slopes, FURTHER * counted)
     return max(slopes) * max(1.0, took / (EXPLAINED * counted) if counted > 0 else 1.0)
 

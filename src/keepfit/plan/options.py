@@ -164,12 +164,13 @@ def _lean_malloc(facts: Facts, peak: int) -> Iterator[Option]:
     """glibc gives each thread an arena that keeps what was freed in it, and raises by itself, up to 32 MiB, the size
     from which a freed block goes back to the system instead. So the buffers of earlier epochs stay, and step by step
     what more and more threads have freed (`bench growth`). One arena serves them all; a size that one has chosen is
-    not raised."""
+    not raised. Where tensors lie in a pool, it is only about a pipeline's."""
     kept = facts.retained if "MALLOC_ARENA_MAX" in facts.unchosen else 0
-    grows = facts.grows and bool(facts.unchosen)
+    grows = facts.grows and bool(facts.unchosen) and not facts.pooled
     if not (grows or kept > peak // 20):
         return
-    step = facts.files + facts.in_use + facts.needs_of_lean_malloc(facts.rows) + facts.later if facts.static else peak
+    step = facts.files + facts.in_use + facts.needs_of_lean_malloc(facts.rows) + facts.later
+    step = step if facts.static and not facts.pooled else peak
     settings = " ".join(f"{setting}={LEAN_MALLOC[setting]}" for setting in facts.unchosen)
     how = f"export {settings}: what is freed is used again or goes back"
     yield Option("lean_malloc", None, min(peak, step) - kept, LEANER, True, how, later=grows)

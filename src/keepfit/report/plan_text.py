@@ -22,7 +22,7 @@ WORDS = {
     "preloaded": "data held in memory",
 }
 
-FIRST_STEPS = ", in its first steps: malloc may keep more in later ones"
+FIRST_STEPS = ", in its first steps: more may be kept in later ones"
 ELSEWHERE = {
     "preparation": "the peak is before the training, while the script prepares it: no smaller batch lowers that",
     "validation": "the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it",

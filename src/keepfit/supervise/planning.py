@@ -179,7 +179,7 @@ class _Memory:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
         asked = self._asked.of(facts)
         words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
-                 sorted(facts.malloc.items()))  # fmt: skip
+                 sorted(facts.malloc.items()), facts.pooled)  # fmt: skip
         return f"search {words}"
 
     def keep(self, made: Plan) -> None:
@@ -352,7 +352,8 @@ def not_counted(made: Plan) -> list[str]:
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
     if facts.grows:
-        found.append("what malloc keeps of later steps, which may be more than of those that were tried")
+        keeper = "TensorFlow's pool" if facts.pooled else "malloc"
+        found.append(f"what {keeper} keeps of later steps, which may be more than of those that were tried")
     if made.unfenced:
         found.append(f"the largest batch: no cgroup could be made to hold it at the limit ({made.unfenced})")
     if why := (facts.told.get("validation") or {}).get("failed"):

@@ -5,7 +5,7 @@ from importlib import import_module
 
 from ..peak import anonymous, files, malloc_settings
 from ..processor import has_bfloat16
-from ..tensorflow import liveness, work
+from ..tensorflow import device, liveness, work
 from .decision import bytes_of, sizes_of
 from .examine import notes
 
@@ -21,6 +21,7 @@ def facts_of(model, graph, graphs, rows, pipeline, preloaded):
         "in_use": anonymous(),
         "files": files(),
         "malloc": malloc_settings(),
+        "pool": device.pools(),
         "model": sizes_of(model),
         "eager": bool(model.run_eagerly),
         "jit": bool(model.jit_compile),
