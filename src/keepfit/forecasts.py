@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections.abc import Mapping
@@ -97,10 +98,10 @@ def _with(model: Any, optimizer: Any, keras: Any) -> Any:
 
 def _empty(copy: Any, tf: Any) -> None:
     """Variables that a traced step has seen stay for as long as the process, whoever lets go of them: without bytes."""
-    for variable in (*copy.variables, *copy.optimizer.variables):
-        resource = variable.value.handle
-        nothing = tf.zeros((0,), variable.dtype)
-        tf.raw_ops.AssignVariableOp(resource=resource, value=nothing, validate_shape=False)
+    with contextlib.suppress(Exception):  # one that is spread over several devices has no handle of its own
+        for variable in (*copy.variables, *copy.optimizer.variables):
+            resource, nothing = variable.value.handle, tf.zeros((0,), variable.dtype)
+            tf.raw_ops.AssignVariableOp(resource=resource, value=nothing, validate_shape=False)
 
 
 def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -> tuple[Any, int, Any, bool]:
