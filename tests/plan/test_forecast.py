@@ -314,7 +314,15 @@ def test_malloc_keeps_more_where_there_are_many_steps(told, steps, grows):
 
 def test_with_a_pool_malloc_is_only_about_the_pipeline():
     shuffle = {"stage": "shuffle", "elements": 60, "bytes": 300 * MIB}
-    for pipeline, epochs, saves in (([], 9, None), ([shuffle], 1, None), ([shuffle], 2, 300 * MIB)):
+    batches = {**shuffle, "elements": 60, "bytes": 300 * MIB}  # which lie in the pool themselves
+    shuffle = {**shuffle, "elements": 60_000}
+    for pipeline, epochs, saves in (
+        ([], 9, None),
+        ([shuffle], 1, None),
+        ([shuffle], 2, 300 * MIB),
+        ([batches], 2, None),
+        ([batches, shuffle], 2, 300 * MIB),
+    ):
         known = facts(malloc=AS_IT_IS, pool=True, pipeline=pipeline, epochs=epochs)
         assert known.grows and known.keeps_little and not facts(malloc=AS_IT_IS).keeps_little
         found = [one for one in options.priced(known, (), 1 << 40) if one.name == "lean_malloc"]

@@ -36,7 +36,15 @@ SMALL, LARGER = 32, 2
 KEPT_ONCE, KEPT_LATER = 1.0, 1.6
 # What glibc's malloc is to be asked for, so that it keeps little of what is freed.
 LEAN_MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+POOLED = (
+    256 << 10
+)  # bytes: tensors from here on lie in TensorFlow's pool, where there is one; what is freed is used again
 FEW = 8  # steps: what malloc keeps of more of them has not been seen in a trial
+
+
+def _element(stage: Mapping[str, Any]) -> float:
+    """Bytes of one element of a stage."""
+    return int(stage["bytes"]) / max(1, int(stage["elements"]))
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,9 @@ class Facts:
         """Bytes of shuffle buffers that earlier epochs have freed, and malloc has not given back."""
         if self.epochs < 2 or self._held("cache") or self.malloc.get("MALLOC_ARENA_MAX", "1") == "1":
             return 0
-        return int(self._held("shuffle") * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
+        shuffles = (stage for stage in self.pipeline if stage["stage"] == "shuffle")
+        freed = sum(int(stage["bytes"]) for stage in shuffles if not self.pooled or _element(stage) < POOLED)
+        return int(freed * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
 
     @property
     def grows(self) -> bool:
