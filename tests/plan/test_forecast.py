@@ -313,9 +313,8 @@ def test_malloc_keeps_more_where_there_are_many_steps(told, steps, grows):
 
 
 def test_with_a_pool_malloc_is_only_about_the_pipeline():
-    shuffle = {"stage": "shuffle", "elements": 60, "bytes": 300 * MIB}
-    batches = {**shuffle, "elements": 60, "bytes": 300 * MIB}  # which lie in the pool themselves
-    shuffle = {**shuffle, "elements": 60_000}
+    batches = {"stage": "shuffle", "elements": 60, "bytes": 300 * MIB}  # which lie in the pool themselves
+    shuffle = {**batches, "elements": 60_000}
     for pipeline, epochs, saves in (
         ([], 9, None),
         ([shuffle], 1, None),
