@@ -108,3 +108,10 @@ def test_a_smaller_micro_batch_is_worth_what_it_gives_back():
     assert micro_batch.given_back(9, 9, None, Estimate(90, 10)) == 50.0
     assert micro_batch.given_back(1, 8, Line(0.0, 10.0), None) == 0.0
     assert micro_batch.given_back(2, 8, None, None) == float("inf")
+
+
+def test_states_are_left_their_room_where_that_is_small():
+    line, room = Line(300 * MIB, MIB), Room(1024 * MIB, 0)
+    rooms = (Room(1024 * MIB, 0, saving * MIB) for saving in (0, 100, 600))
+    alone, beside, costly = (micro_batch.choose(each, 100_000, line) for each in rooms)
+    assert alone == costly > beside and line.peak(beside) + 100 * MIB <= room.target < line.peak(alone) + 100 * MIB

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 TARGET = 0.92  # of the limit: where a chosen micro-batch may peak
 NOISE = 16 << 20  # bytes: two measurements that differ by less tell nothing of a slope
 RESERVE = 64 << 20  # and at least so many bytes below it: allocators are not exact, however small the limit
+STATES = 0.125  # of the limit may be left free for them
 LEFT = 0.5  # of what a step leaves free whatever its rows: may be used where that alone is beyond the target
 DOUBT = 2.0  # an estimate from the graph is trusted to this factor
 WHOLE = 0.85  # of the target: the whole batch is far from what was measured, and is taken only with room to spare
@@ -27,17 +28,24 @@ class Room:
     """The memory there is: bytes."""
 
     limit: int
-    others: int  # used by processes of the run other than the one that trains, or left free for its states
+    others: int  # used by processes of the run other than the one that trains
+    saving: int = 0  # that a state needs beside what a step has used
+
+    @property
+    def taken(self) -> int:
+        """What is not there for steps. States are left their room where that is small: a training that crawls in tiny
+        micro-batches loses more by it than by a death."""
+        return self.others + (self.saving if self.saving <= STATES * self.limit else 0)
 
     @property
     def target(self) -> int:
         """What the training process may use at its peak."""
-        return min(int(self.limit * TARGET), self.limit - RESERVE) - self.others
+        return min(int(self.limit * TARGET), self.limit - RESERVE) - self.taken
 
     def target_from(self, base: float) -> int:
         """The same where a step needs `base` whatever its rows: the smallest micro-batch is the slowest, and
         saves next to nothing there."""
-        return max(self.target, int(base + LEFT * max(0.0, self.limit - self.others - base)))
+        return max(self.target, int(base + LEFT * max(0.0, self.limit - self.taken - base)))
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Case:
 
     facts: Splitting
     estimate: Estimate | None
-    saving: int = 0  # bytes that stay free, for states
+    saving: int = 0  # bytes that a state needs beside what a step has used
     trials: list[Trial] = field(default_factory=list)
     line: Line | None = None
     refused: bool = False
@@ -129,7 +129,7 @@ class Steward:
         return {}
 
     def _room(self, case: Case) -> Room:
-        return Room(self._limit, max(0, self._others) + case.saving)
+        return Room(self._limit, max(0, self._others), case.saving)
 
     def _batch(self, letter: Mapping[str, Any]) -> dict[str, Any]:
         estimate = _estimate(letter)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from .. import written
 from ..peak import Peak, anonymous, files, give_back, malloc_settings, most
-from ..tensorflow import liveness, parts, tracing
+from ..tensorflow import device, liveness, parts, tracing
 from ..tensorflow.parts import tf
 from . import holdings, outlook
 from .decision import bytes_of, fingerprint, versions
@@ -109,7 +109,8 @@ class Planner:
         return {
             "rows": self._heart.batch_size, "before": anonymous(), "in_use": anonymous(), "files": files(),
             "model": {"weights": size, "trainable": size, "optimizer": state}, "malloc": malloc_settings(),
-            "loop": True, "cut": "the loop is the script's own: its batch cannot be made smaller from outside",
+            "pool": device.pools(), "loop": True,
+            "cut": "the loop is the script's own: its batch cannot be made smaller from outside",
             "wrote": written.kept(), "seconds": {},
         }  # fmt: skip
 

@@ -10,7 +10,8 @@ Forecast and peak are both in the record: `keepfit why RUN` shows them.
 ## What to do
 `keepfit plan -- CMD` measures two small batches, which is closer. A peak far above the forecast is often not the step:
 validation, a callback, data that the script holds on to, or freed blocks that malloc keeps, in more of its arenas with
-every step: with a single arena and a chosen threshold it keeps few.
+every step: with a single arena and a chosen threshold it keeps few. (On x86-64 TensorFlow keeps large ones in a pool of
+its own, and that changes little.)
 """
 
 from __future__ import annotations
