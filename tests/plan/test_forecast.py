@@ -106,15 +106,15 @@ def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
     assert {option.name for option in options.priced(known, trials, 1 << 40)} == {"streaming"}
 
 
-def attempted(known, trials, wanted, needs, attempts=(), kept=0, climbed=()):
+def attempted(known, trials, wanted, needs, attempts=(), kept=0, climbed=(), pool=None):
     """The search, where a size needs so many bytes, and each behind another in the same process so many more."""
     attempts = list(attempts)
-    while size := largest.next_size(known, trials, attempts, wanted, climbed):
+    while size := largest.next_size(known, trials, attempts, wanted, climbed, pool):
         ran = []
         while size:
             ran.append(Trial(size, needs(size) + len(ran) * kept))
             assert size % wanted.multiple == 0 and ran[-1].peak <= wanted.limit
-            size = largest.next_stretch(known, trials, attempts, ran, wanted)
+            size = largest.next_stretch(known, trials, attempts, ran, wanted, pool)
         assert sorted({trial.rows for trial in ran}) == [trial.rows for trial in ran]
         attempts.append(largest.Attempt(tuple(ran)))
     assert len(attempts) <= largest.ATTEMPTS and all(len(one.ran) <= largest.STRETCHED for one in attempts)
@@ -179,6 +179,32 @@ def test_no_batch_is_larger_than_the_data():
     assert wanted.of(facts(samples=300)).rounded(10_000) == 296
     assert dataclasses.replace(wanted, most=100).of(facts(samples=300)).rounded(10_000) == 96
     assert wanted.of(facts()).rounded(10_000) == 10_000
+
+
+@given(st.integers(64, 512), st.integers(1, 30), st.integers(1, 16), st.floats(0.98, 1.02), st.integers(0, 200))
+def test_by_its_pool_the_largest_batch_is_found_closely(rows, row, multiple, off, preloaded):
+    """Where what lies in the pool jumps with the rows, and is known to 2 %, both verifications are inside the limit."""
+
+    def pool(*sizes):
+        return max(size * row * MIB + (size // 48) * 40 * MIB for size in sizes)
+
+    def truth(size):
+        return int(300 * MIB + off * pool(size) + 5 * known.row * size)
+
+    known = facts(rows, 300 * MIB, row * MIB, pool=True, malloc=AS_IT_IS, preloaded=preloaded * MIB, samples=20 * rows)
+    trials = [Trial(size, 300 * MIB + pool(size)) for size in (rows // 32, rows // 2)]
+    wanted = largest.Wanted(300 * MIB + pool(2 * rows) + 400 * MIB, multiple)
+    verified = attempted(known, trials, wanted, truth, pool=pool)
+    # But for a jump that begins there, and a row more.
+    assert truth(max(trial.rows for trial in verified) + multiple) >= 0.92 * wanted.limit - 40 * MIB
+
+
+def test_behind_one_that_came_to_the_limit_a_played_one_begins_closely():
+    known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)
+    trials, wanted = [Trial(8, 320 * MIB), Trial(128, 556 * MIB)], largest.Wanted(1300 * MIB)
+    overshot = [largest.Attempt(overshot=500)]
+    assert largest.next_size(known, trials, overshot, wanted, pool=lambda *sizes: sizes[-1] * 2 * MIB) == 460
+    assert largest.next_size(known, trials, overshot, wanted) == 314  # half-way
 
 
 def test_nothing_is_climbed_that_takes_long():

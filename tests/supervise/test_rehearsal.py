@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from keepfit.supervise.rehearsal import Ask, Rehearsal
+
 from .. import stage
 
 pytestmark = pytest.mark.cgroup
@@ -35,7 +37,7 @@ def counted(made):
 
 fence.Fence.remove = counted
 for _ in range({TIMES}):
-    heard = rehearsal.rehearse((sys.executable, "-c", GREEDY), os.environ, 128 << 20, 60.0, lambda heard: 0)
+    heard = rehearsal.rehearse((sys.executable, "-c", GREEDY), os.environ, 128 << 20, 60.0, lambda heard: None)
     reached += heard.reached
 print(reached, killed)
 """
@@ -61,9 +63,15 @@ IMPATIENT = """
 import json, os, sys
 from keepfit.supervise import rehearsal
 argv, seconds = sys.argv[2:], float(sys.argv[1])
-heard = rehearsal.rehearse(tuple(argv), os.environ, 128 << 20, seconds, lambda heard: 0, 1, 0.5)
+heard = rehearsal.rehearse(tuple(argv), os.environ, 128 << 20, seconds, lambda heard: None, 1, 0.5)
 print(json.dumps([heard.thrashing, heard.late, heard.reached]))
 """
+
+
+def test_to_die_while_more_is_noted_of_a_size_that_has_run_says_nothing_of_it():
+    for noting in (False, True):
+        heard = Rehearsal(facts={}, asked=Ask(64, noting), reached=True)
+        assert heard.died_trying is not noting
 
 
 def impatient(seconds: float, *argv: str) -> list[bool]:

@@ -120,6 +120,11 @@ class Facts:
         return max(0, self._held("cache") - self._held("shuffle")) + self.retained + self._held("working")
 
     @property
+    def row(self) -> float:
+        """Bytes of a row of the arrays that are trained on; 0 where it is not known, or comes by other ways."""
+        return self.preloaded / self.samples if self.samples and not self.pipeline else 0.0
+
+    @property
     def retained(self) -> int:
         """Bytes of shuffle buffers that earlier epochs have freed, and malloc has not given back."""
         if self.epochs < 2 or self._held("cache") or self.malloc.get("MALLOC_ARENA_MAX", "1") == "1":

@@ -9,13 +9,15 @@ of a smaller size makes the larger one need more than it would alone, not less.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from .forecast import FIRST, FURTHER, Facts, line
 from .micro_batch import Line, Trial
 
 CLIMBED = 0.9  # of the limit: as far as the climb goes
+NOTED = 0.5  # of what is left of it: the same where there is a pool
 STRIDE, TRIED = 1.1, 4  # each size so many times the one before it, and so many in one process, small ones included
 PATIENCE = 4.0  # seconds that a step of the climb may take: the limit may be far, and two trials are to come
 ATTEMPTS = 2
@@ -31,7 +33,15 @@ EXPLAINED = 1.3
 # the first attempt and the second, or half of what the steps of the one before differ by. Where malloc keeps little,
 # the second may come closer.
 FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes, share)
+# Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
+# a size that came to the limit begins at this share of it, and none is so many times what was noted.
+PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.92, 8
+AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
 WORTH = 1.02  # times what is known to fit: less is no gain
+
+
+# Bytes that lie in TensorFlow's pool in steps of so many rows, behind others in the same process.
+InPool = Callable[..., int]
 
 
 @dataclass(frozen=True)
@@ -65,17 +75,22 @@ def next_size(
     attempts: Sequence[Attempt],
     wanted: Wanted,
     climbed: Sequence[Trial] = (),
+    pool: InPool | None = None,
 ) -> int:
     """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
-    Where a size came to the limit, it is half-way between that and what did not.
+    Where a size came to the limit, it is half-way between that and what did not. `pool`: where it is known what lies in
+    TensorFlow's.
     """
     ran = ran_in(attempts)
     if not (trials or ran) or len(attempts) >= ATTEMPTS:
         return 0
     best = largest(facts, ran, wanted)
     if overshot := [attempt.overshot for attempt in attempts if attempt.overshot]:
-        rows = wanted.rounded((max(trial.rows for trial in (*trials, *climbed, *ran)) + min(overshot)) // 2)
+        half_way = (max(trial.rows for trial in (*trials, *climbed, *ran)) + min(overshot)) // 2
+        rows = wanted.rounded(max(half_way, int(BELOW * min(overshot))) if pool is not None else half_way)
+    elif pool is not None:
+        rows = wanted.rounded(_played(facts, pool, [*trials, *climbed], attempts, wanted))
     elif attempts:
         rows = _beyond(facts, trials, climbed, attempts[-1].ran[0], wanted)
     else:
@@ -84,7 +99,12 @@ def next_size(
 
 
 def next_stretch(
-    facts: Facts, trials: Sequence[Trial], attempts: Sequence[Attempt], ran: Sequence[Trial], wanted: Wanted
+    facts: Facts,
+    trials: Sequence[Trial],
+    attempts: Sequence[Attempt],
+    ran: Sequence[Trial],
+    wanted: Wanted,
+    pool: InPool | None = None,
 ) -> int:
     """The rows that a fresh process tries behind those that ran in it; 0: it is near enough.
 
@@ -95,9 +115,11 @@ def next_stretch(
         return 0
     last = ran[-1]
     slope = _further(facts, trials, (), ran[0])
-    rows = _reaching(facts, last, slope, STEEPER[0], _left(facts, wanted, 1, last.spread))
+    at_most = _left(facts, wanted, 1, last.spread)
+    rows = _reaching(facts, last, slope, STEEPER[0], at_most)
     rows = wanted.rounded(min(rows, max(last.rows + wanted.multiple, int(SHORT * last.rows))))
-    return rows if rows >= WORTH * last.rows else 0
+    jumps = pool is not None and last.peak + pool(rows) - pool(last.rows) + facts.later > at_most
+    return rows if rows >= WORTH * last.rows and not jumps else 0
 
 
 def stretches(facts: Facts, attempts: Sequence[Attempt]) -> int:
@@ -121,6 +143,26 @@ def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alo
     return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(facts, wanted, 1, alone.spread // 2)))
 
 
+def _played(facts: Facts, pool: InPool, tried: Sequence[Trial], attempts: Sequence[Attempt], wanted: Wanted) -> int:
+    """By what would lie in the pool, beside all else: as much as there was in the trials, on the average."""
+
+    def need(rows: int) -> float:
+        return pool(rows) + AHEAD * facts.row * rows  # batches on their way are in no trial of the small ones
+
+    alone = [attempt.ran[0] for attempt in attempts]
+    small = [trial.peak - pool(*(each.rows for each in tried[: place + 1])) for place, trial in enumerate(tried)]
+    beside = fmean([fmean(small), *(trial.peak - need(trial.rows) for trial in alone)])
+    least, share = CLOSER if attempts else PLAYED
+    room = wanted.limit - max(least, int(share * wanted.limit)) - facts.later - beside
+    fits, fails = 0, max(trial.rows for trial in (*tried, *alone))
+    while fails <= FAR * tried[-1].rows and need(fails) <= room:
+        fits, fails = fails, 2 * fails
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
+    return fits
+
+
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
     """Bytes of the limit that an attempt may come to."""
     least, share = CLOSER if attempt and facts.keeps_little else FREE[attempt]
@@ -139,7 +181,10 @@ def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
     if not trials or len(trials) >= TRIED:
         return 0
     last = trials[-1]
-    rows = _reaching(facts, last, _slope(facts, trials), STEEPER[0], int(CLIMBED * wanted.limit))
+    at_most = CLIMBED * wanted.limit
+    if facts.pooled:  # steps are to be noted then, which takes memory itself
+        at_most = trials[0].peak + NOTED * (wanted.limit - trials[0].peak)
+    rows = _reaching(facts, last, _slope(facts, trials), STEEPER[0], int(at_most))
     rows = wanted.rounded(min(rows, int(PATIENCE * last.rows / max(last.seconds, 1e-9))))
     return rows if rows >= STRIDE * last.rows else 0
 

@@ -17,8 +17,9 @@ from ..machine import cgroup, limits
 from ..plan import forecast, largest
 from ..plan import options as priced
 from ..plan.micro_batch import Line, Room, Trial, choose
+from ..plan.pool import Replay, Steps
 from .options import RunOptions
-from .rehearsal import Rehearsal, rehearse
+from .rehearsal import Ask, Rehearsal, rehearse
 
 SECONDS = 600.0  # that a script may take to come to its training call
 PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take: it may be thrashing
@@ -50,6 +51,7 @@ class Plan:
     trials: list[Trial]
     attempts: list[largest.Attempt] = field(default_factory=list)  # at the largest batch
     climbed: list[Trial] = field(default_factory=list)  # on the way to the limit: no part of the forecast
+    noted: list[Steps] = field(default_factory=list)  # what steps took from TensorFlow's pool, in their order
     came_after: float = 0.0  # seconds: its first training call
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
@@ -99,6 +101,14 @@ class Plan:
         seldom = self.device is not None or self.reached or self.facts.told.get("loop") or not self.facts.static
         return None if seldom or self.point.where == "validation" else forecast.COVERAGE[self.point.how]
 
+    @property
+    def pool(self) -> largest.InPool | None:
+        """What would lie in it with other rows, by the last steps that were noted; None: nothing is known of one."""
+        if not self.noted:
+            return None
+        other = next((steps for steps in self.noted if steps.rows != self.noted[-1].rows), None)
+        return Replay(self.noted[-1], other).resident
+
     def would_fit(self, option: priced.Option) -> bool:
         """With an option, by the same share of doubt; another machine is chosen so that it does."""
         doubt = self.point.high / max(1, self.point.peak)
@@ -126,26 +136,35 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     asked = largest.Wanted(room, wanted.multiple, wanted.most)
     memory = _Memory(wanted, asked)
 
-    def small(heard: Rehearsal) -> int:
+    def small(heard: Rehearsal) -> Ask | None:
         facts = forecast.Facts.of(heard.facts or {})
         if wanted.device or facts.cut or memory.of(facts):
-            return 0
+            return None
         tried = _trials(heard)
         if not climbs and (rows := forecast.next_trial(facts, room, tried)):
-            return rows
-        if wanted.search and not heard.unfenced and (rows := largest.next_climb(facts, tried, asked.of(facts))):
-            climbs.append(rows)
-            return rows
-        return 0
+            return Ask(rows)
+        if not wanted.search or heard.unfenced or not tried:
+            return None
+        last = tried[-1].rows
+        higher = largest.next_climb(facts, tried, asked.of(facts))
+        # The last of all is noted, and another size before it: what goes by the rows is seen by both.
+        if facts.pooled and last not in noted and not (higher and noted):
+            noted.append(last)
+            return Ask(last, noting=True)
+        if higher:
+            climbs.append(higher)
+            return Ask(higher)
+        return None
 
     climbs: list[int] = []  # rows
+    noted: list[int] = []  # the same
     began = time.monotonic()
     heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
     facts = _facts(heard, room, wanted.timeout)
     small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
     overshot = [largest.Attempt(overshot=heard.trying)] if heard.died_trying and heard.trying else []
     made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced,
-                wanted=asked.of(facts),
+                wanted=asked.of(facts), noted=_noted(heard),
                 came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
                 attempts=overshot)  # fmt: skip
@@ -252,12 +271,14 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
     """Verify the largest batch, each attempt in a process of its own."""
     before = [*made.trials, *made.climbed]
     slowest = max(trial.seconds / trial.rows for trial in before)
-    while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed):
+    pool = made.pool
+    while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed, pool):
 
-        def sizes(heard: Rehearsal, rows: int = rows) -> int:
+        def sizes(heard: Rehearsal, rows: int = rows) -> Ask | None:
             if not heard.tried:
-                return 0 if (heard.facts or {}).get("cut") else rows
-            return largest.next_stretch(made.facts, made.trials, made.attempts, _trials(heard), made.wanted)
+                return None if (heard.facts or {}).get("cut") else Ask(rows)
+            more = largest.next_stretch(made.facts, made.trials, made.attempts, _trials(heard), made.wanted, pool)
+            return Ask(more) if more else None
 
         most = largest.stretches(made.facts, made.attempts)
         patience = PATIENCE * (made.came_after + most * slowest * rows)
@@ -272,6 +293,10 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
 def _trials(heard: Rehearsal) -> list[Trial]:
     names = ("rows", "peak", "seconds", "spread")
     return [Trial(*(one[name] for name in names)) for one in heard.tried]
+
+
+def _noted(heard: Rehearsal) -> list[Steps]:
+    return [Steps.of(event) for event in heard.events if event["event"] == "pool"]
 
 
 def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:

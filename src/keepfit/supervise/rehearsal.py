@@ -12,7 +12,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,14 @@ LEAVING = 5.0  # seconds that killed processes may take to be gone
 THRASHING = 50.0
 
 
+@dataclass(frozen=True)
+class Ask:
+    """What is wanted of it next: a trial of so many rows, or some more steps of them, to note what they take."""
+
+    rows: int
+    noting: bool = False
+
+
 @dataclass
 class Rehearsal:
     """What was heard of it."""
@@ -36,7 +44,7 @@ class Rehearsal:
     facts: dict[str, Any] | None = None  # at the first training call
     came: float = 0.0  # when it came there
     tried: list[dict[str, Any]] = field(default_factory=list)
-    trying: int = 0  # rows of the last batch that it was asked to try
+    asked: Ask | None = None  # of it last
     failed: str = ""  # what went wrong in the agent
     status: int | None = None  # how the script ended by itself
     reached: bool = False  # the fence
@@ -46,9 +54,19 @@ class Rehearsal:
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
+    def trying(self) -> int:
+        """Rows of the batch that it is trying; 0: none."""
+        return self.asked.rows if self.asked is not None else 0
+
+    @property
+    def noting(self) -> bool:
+        """The batch has run, and some more of it is noted. That takes memory itself: to die of it means nothing."""
+        return self.asked is not None and self.asked.noting
+
+    @property
     def died_trying(self) -> bool:
         """A batch that was tried came to the limit: at the fence, or by the kernel's hand."""
-        return self.facts is not None and (self.reached or self.status == -signal.SIGKILL)
+        return self.facts is not None and not self.noting and (self.reached or self.status == -signal.SIGKILL)
 
 
 def rehearse(
@@ -56,11 +74,11 @@ def rehearse(
     environment: Mapping[str, str],
     limit: int,
     seconds: float,
-    next_rows: Callable[[Rehearsal], int],
+    next_ask: Callable[[Rehearsal], Ask | None],
     rows: int = 0,
     patience: float | None = None,
 ) -> Rehearsal:
-    """Run it; `next_rows` says which batch to try next, 0 when enough is known. Output goes to stderr.
+    """Run it; `next_ask` says what to try next, None when enough is known. Output goes to stderr.
 
     With `rows` it is run as if the script had asked for batches of that size, and nothing else is looked at. It has
     `seconds`; from `patience` on it is ended where it is thrashing (slow alone is no sign of the limit).
@@ -80,7 +98,7 @@ def rehearse(
                 typed = nothing.fileno() if os.isatty(0) else 0
                 pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
-            listening = _Listening(heard, pid, pulse, made, Path(folder), next_rows, keeper)
+            listening = _Listening(heard, pid, pulse, made, Path(folder), next_ask, keeper)
             listening.until(seconds, seconds if patience is None else patience)
             return heard
         finally:
@@ -96,9 +114,9 @@ def rehearse(
 class _Listening:
     def __init__(
         self, heard: Rehearsal, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path,
-        next_rows: Callable[[Rehearsal], int], keeper: int | None,
+        next_ask: Callable[[Rehearsal], Ask | None], keeper: int | None,
     ) -> None:  # fmt: skip
-        self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_rows
+        self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_ask
         self._journal = str(folder / "journal.jsonl")
         self._heard = heard
         self._tree = ProcessTree(pid, ignore=(keeper,) if keeper else (), adopter=os.getpid())
@@ -150,11 +168,10 @@ class _Listening:
             heard.tried.append(dict(letter))
         if heard.facts is not None and letter.get("untried"):
             heard.facts = {**heard.facts, "cut": letter["untried"]}
-        rows = self._next(heard) if heard.facts is not None and not heard.failed else 0
-        if rows:
-            heard.trying = rows
-            self._pulse.answer(rows=rows)
-        return not rows
+        heard.asked = self._next(heard) if heard.facts is not None and not heard.failed else None
+        if heard.asked is not None:
+            self._pulse.answer(**asdict(heard.asked))
+        return heard.asked is None
 
     def _end(self) -> None:
         """Itself, and everything that it has started."""

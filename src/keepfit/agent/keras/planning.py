@@ -12,7 +12,7 @@ from importlib import import_module
 
 from .. import written
 from ..peak import Peak, anonymous, files, give_back, malloc_settings, most
-from ..tensorflow import device, liveness, parts, tracing
+from ..tensorflow import device, liveness, parts, pool, tracing
 from ..tensorflow.parts import tf
 from . import holdings, outlook
 from .decision import bytes_of, fingerprint, versions
@@ -21,6 +21,7 @@ from .held import HeldBatches
 from .pipeline import validation_batches
 
 STEPS = 3  # of a trial, at least: the first one is not like the others
+NOTED = 10  # steps at most, of which what they take from a pool is noted: their operations come in different orders
 FORECAST = 2  # trials that a forecast is made of; those behind them look for the largest batch
 UNFELT = 10.0  # seconds that the steps of a trial may take beyond the least
 
@@ -154,19 +155,46 @@ class Planner:
         why_not = parts.why_not_cut(held.first())
         facts["cut"] = why_not
         self._heart.journal.write("plan", **facts)
-        self._try_all(function, held)
+        self._try_all(model, function, held)
 
-    def _try_all(self, function, held):
+    def _try_all(self, model, function, held):
         """Every size that is asked for."""
-        tried = {}
-        for trial in itertools.count():
-            answer = self._heart.counsel.ask("planned", **tried)
-            if answer is None or not answer.get("rows"):
+        told, trials = {}, itertools.count()
+        while answer := self._heart.counsel.ask("planned", **told):
+            rows = int(answer.get("rows") or 0)
+            if not rows:
                 return
-            gone = self._cleared(trial)
-            tried = self._tried(function, held, int(answer["rows"]))
-            if "peak" in tried:
-                tried["peak"] += gone
+            if answer.get("noting"):
+                told = self._noted(model, function, held, rows)
+                continue
+            gone = self._cleared(next(trials))
+            told = self._tried(function, held, rows)
+            if "peak" in told:
+                told["peak"] += gone
+
+    def _noted(self, model, function, held, rows):
+        """Some more steps behind a trial: what they take from TensorFlow's pool goes into the journal."""
+        try:
+            variables = [bytes_of(variable) for variable in (*model.variables, *model.optimizer.variables)]
+            with pool.Recording(variables, os.environ["KEEPFIT_RECORD"]) as recording:
+                self._some_more(function, held, rows)
+        except Exception as error:
+            self._heart.failed("planning.noting", error)
+            return {}
+        if recording.told is None:
+            return {}
+        self._heart.journal.write("pool", rows=rows, **recording.told)
+        return {"noted": rows}
+
+    def _some_more(self, function, held, rows):
+        """As far as there is time, and memory for what the profiler keeps of them (twice: it writes it out)."""
+        batches, limit = held.sized(rows, NOTED), self._heart.counsel.limit
+        began, before = time.monotonic(), anonymous()
+        for _ in range(NOTED):
+            _step(function, batches)
+            now = anonymous()
+            if time.monotonic() - began > UNFELT or 2 * now - before > limit:
+                return
 
     def _cleared(self, trial):
         """Bytes that a training would have in malloc's hands, and this trial has not.
@@ -248,11 +276,15 @@ def _trial(function, batches, least, most):
     while len(took) < least or (len(took) < most and sum(took) < UNFELT):
         peak.reset()
         began = time.monotonic()
-        result = function(batches)
-        tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), result)
+        _step(function, batches)
         took.append(time.monotonic() - began)
         peaks.append(peak.read())
     return {"peak": max(peaks), "spread": max(peaks[1:]) - min(peaks[1:]), "seconds": min(took[1:])}
+
+
+def _step(function, batches):
+    """From its beginning to its end."""
+    tf().nest.map_structure(lambda leaf: getattr(leaf, "numpy", lambda: None)(), function(batches))
 
 
 def _rows_of(graph):

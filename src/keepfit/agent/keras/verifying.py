@@ -45,7 +45,7 @@ class Verifier(Planner):
 
     def _plan(self, model, function, held):
         self._heart.journal.write("plan", rows=wanted())
-        self._try_all(function, held)
+        self._try_all(model, function, held)
 
     def _cleared(self, trial):
         """Nothing: a size that runs behind others, with what they have left, runs without that too."""
