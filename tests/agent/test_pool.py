@@ -35,6 +35,7 @@ def noted(folder, onednn: str, busy: str = "") -> list:
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": onednn}
     command = [sys.executable, "-c", NOTES, str(folder), busy]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert busy or "rofiler" not in done.stderr
     return list(json.loads(done.stdout))
 
 

@@ -199,6 +199,17 @@ def test_by_its_pool_the_largest_batch_is_found_closely(rows, row, multiple, off
     assert truth(max(trial.rows for trial in verified) + multiple) >= 0.92 * wanted.limit - 40 * MIB
 
 
+def test_more_rows_may_need_less_by_the_pool():
+    """As in a model of two towers: 1,394 rows need more than 1,550."""
+
+    def pool(*sizes):
+        return (sizes[-1] * MIB) - (200 * MIB if sizes[-1] >= 1500 else 0)
+
+    known = facts(1536, 300 * MIB, MIB, pool=True, malloc=AS_IT_IS)
+    trials, wanted = [Trial(48, 348 * MIB), Trial(768, 1068 * MIB)], largest.Wanted(1750 * MIB)
+    assert 1500 <= largest.next_size(known, trials, [], wanted, pool=pool) <= 1580
+
+
 def test_behind_one_that_came_to_the_limit_a_played_one_begins_closely():
     known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)
     trials, wanted = [Trial(8, 320 * MIB), Trial(128, 556 * MIB)], largest.Wanted(1300 * MIB)

@@ -2,6 +2,7 @@
 
 micro_batch  how many rows are computed at once     forecast  what a training will need
 largest      the largest batch that fits            options   what would make it need less
+pool         TensorFlow's pool, played through
 """
 
 from __future__ import annotations

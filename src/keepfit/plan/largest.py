@@ -4,7 +4,8 @@ Every trial is a real one, inside the limit. The process that has tried the fore
 there, each time by less than what the line promises; what it learns brings two attempts, each in a fresh process as
 the training itself will be, close to the limit without going beyond it. Where one came to the limit all the same, the
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
-of a smaller size makes the larger one need more than it would alone, not less.
+of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
+it is not a line that the attempts go by, but what would lie there.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes,
 # Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
 # a size that came to the limit begins at this share of it, and none is so many times what was noted.
 PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.92, 8
+FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
 WORTH = 1.02  # times what is known to fit: less is no gain
 
@@ -160,7 +162,9 @@ def _played(facts: Facts, pool: InPool, tried: Sequence[Trial], attempts: Sequen
     while fails - fits > 1:
         middle = (fits + fails) // 2
         fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
-    return fits
+    # More rows may need less, where what was too large for one place finds room in the next.
+    beyond = (int(fits * (1 + FALLS * step / LOOKS)) for step in range(LOOKS, 0, -1))
+    return next((rows for rows in beyond if need(rows) <= room), fits)
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:

@@ -1,6 +1,8 @@
 """What steps take from TensorFlow's pool of host memory and give back, in their order: as its own profiler has it."""
 
+import contextlib
 import glob
+import os
 import tempfile
 from importlib import import_module
 
@@ -23,7 +25,8 @@ class Recording:
         try:
             self._lying = tf().config.experimental.get_memory_info("CPU:0")["current"]
             folder = tempfile.TemporaryDirectory(prefix="pool-", dir=self._within)
-            tf().profiler.experimental.start(folder.name)
+            with _unheard():
+                tf().profiler.experimental.start(folder.name)
             self._folder = folder
         except Exception:  # no pool, or a profiler that is at work already
             self._folder = None
@@ -34,7 +37,8 @@ class Recording:
             return
         with self._folder as folder:
             try:
-                tf().profiler.experimental.stop()
+                with _unheard():
+                    tf().profiler.experimental.stop()
                 self.told = self._read(folder)
             except Exception:  # another version's format: nothing is told
                 self.told = None
@@ -58,6 +62,19 @@ class Recording:
                 events.append((number, 0, names.setdefault("", len(names))))
         return {"variables": self._variables, "lying": self._lying, "before": before, "events": events,
                 "names": list(names)}  # fmt: skip
+
+
+@contextlib.contextmanager
+def _unheard():
+    """What the profiler's C++ says of itself is of no use to anybody: nothing of the script's runs any more."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _moves(space):
