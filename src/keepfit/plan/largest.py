@@ -36,7 +36,8 @@ EXPLAINED = 1.3
 FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes, share)
 # Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
 # a size that came to the limit begins at this share of it, and none is so many times what was noted.
-PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.92, 8
+PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.86, 8
+MUCH = 0.94  # of the limit: where the first has left more, and no larger one fits by the pool, it may be wrong
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
 WORTH = 1.02  # times what is known to fit: less is no gain
@@ -93,8 +94,10 @@ def next_size(
         rows = wanted.rounded(max(half_way, int(BELOW * min(overshot))) if pool is not None else half_way)
     elif pool is not None:
         rows = wanted.rounded(_played(facts, pool, [*trials, *climbed], attempts, wanted))
+        if ran and rows < WORTH * best and ran[0].peak < MUCH * wanted.limit:
+            rows = _beyond(facts, trials, climbed, ran[0], wanted)
     elif attempts:
-        rows = _beyond(facts, trials, climbed, attempts[-1].ran[0], wanted)
+        rows = _beyond(facts, trials, climbed, ran[0], wanted)
     else:
         rows = _first(facts, trials, climbed, wanted)
     return rows if rows >= max(1, WORTH * best) else 0
