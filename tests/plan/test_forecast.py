@@ -106,15 +106,15 @@ def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
     assert {option.name for option in options.priced(known, trials, 1 << 40)} == {"streaming"}
 
 
-def attempted(known, trials, wanted, needs, attempts=(), kept=0, climbed=(), pool=None):
+def attempted(known, trials, wanted, needs, attempts=(), kept=0, climbed=()):
     """The search, where a size needs so many bytes, and each behind another in the same process so many more."""
     attempts = list(attempts)
-    while size := largest.next_size(known, trials, attempts, wanted, climbed, pool):
+    while size := largest.next_size(known, trials, attempts, wanted, climbed):
         ran = []
         while size:
             ran.append(Trial(size, needs(size) + len(ran) * kept))
             assert size % wanted.multiple == 0 and ran[-1].peak <= wanted.limit
-            size = largest.next_stretch(known, trials, attempts, ran, wanted, pool)
+            size = largest.next_stretch(known, trials, attempts, ran, wanted)
         assert sorted({trial.rows for trial in ran}) == [trial.rows for trial in ran]
         attempts.append(largest.Attempt(tuple(ran)))
     assert len(attempts) <= largest.ATTEMPTS and all(len(one.ran) <= largest.STRETCHED for one in attempts)
@@ -224,6 +224,19 @@ def test_behind_one_that_came_to_the_limit_a_played_one_begins_closely():
     overshot = [largest.Attempt(overshot=500)]
     assert largest.next_size(known, trials, overshot, wanted, pool=lambda *sizes: sizes[-1] * 2 * MIB) == 430
     assert largest.next_size(known, trials, overshot, wanted) == 314  # half-way
+
+
+def test_no_stretch_goes_where_the_pool_jumps():
+    known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)
+    trials, wanted = [Trial(8, 320 * MIB), Trial(128, 556 * MIB)], largest.Wanted(1300 * MIB)
+    ran = [Trial(430, 1160 * MIB)]
+    overshot = [largest.Attempt(overshot=500)]
+    for jump, further in ((0, True), (200, False)):
+
+        def pool(rows, jump=jump):
+            return rows * 2 * MIB + (jump * MIB if rows > 430 else 0)
+
+        assert bool(largest.next_stretch(known, trials, overshot, ran, wanted, pool)) is further
 
 
 def test_nothing_is_climbed_that_takes_long():

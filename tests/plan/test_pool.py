@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepfit.plan.pool import SMALL, Pool, Replay, Steps
+from keepfit.plan.pool import LEAST, Pool, Replay, Steps
 
 MIB = 1 << 20
 SIZES = st.one_of(st.integers(1, MIB), st.integers(1, 8 * MIB), st.integers(MIB, 400 * MIB))
@@ -63,7 +63,7 @@ def test_the_pool_is_tensorflows_own(needs):
     needs("tensorflow")
     draw = random.Random(6)
     most = (300 << 10, MIB, 8 * MIB, 150 * MIB)
-    moves = _moves([SMALL - 1, SMALL, *(draw.randrange(1, draw.choice(most)) for _ in range(600))], draw.randrange)
+    moves = _moves([LEAST - 1, LEAST, *(draw.randrange(1, draw.choice(most)) for _ in range(600))], draw.randrange)
     environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "1"}
     command = [sys.executable, "-c", REAL, json.dumps(moves)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from . import pool
 from .micro_batch import Line, Trial
 
 # Shares of a forecast on either side, chosen by the tuning models of `bench forecast`, and the share of trainings that
@@ -36,9 +37,6 @@ SMALL, LARGER = 32, 2
 KEPT_ONCE, KEPT_LATER = 1.0, 1.6
 # What glibc's malloc is to be asked for, so that it keeps little of what is freed.
 LEAN_MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
-POOLED = (
-    256 << 10
-)  # bytes: tensors from here on lie in TensorFlow's pool, where there is one; what is freed is used again
 FEW = 8  # steps: what malloc keeps of more of them has not been seen in a trial
 
 
@@ -130,7 +128,7 @@ class Facts:
         if self.epochs < 2 or self._held("cache") or self.malloc.get("MALLOC_ARENA_MAX", "1") == "1":
             return 0
         shuffles = (stage for stage in self.pipeline if stage["stage"] == "shuffle")
-        freed = sum(int(stage["bytes"]) for stage in shuffles if not self.pooled or _element(stage) < POOLED)
+        freed = sum(int(stage["bytes"]) for stage in shuffles if not self.pooled or _element(stage) < pool.LEAST)
         return int(freed * (KEPT_ONCE if self.epochs == 2 else KEPT_LATER))
 
     @property

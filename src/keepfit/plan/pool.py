@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 PIECE = 256  # bytes: sizes are multiples of it
-SMALL = 256 << 10  # bytes: smaller ones lie elsewhere
+LEAST = 256 << 10  # bytes: smaller ones are malloc's
 FIRST = 2 << 20  # bytes of the first region
 WASTED = 128 << 20  # bytes: a piece that is too large by more is cut, whatever its size
 
@@ -131,7 +131,7 @@ class Pool:
 
     def take(self, size: int) -> _Piece | None:
         """None: it lies elsewhere."""
-        if size < SMALL:
+        if size < LEAST:
             return None
         size = -(-size // PIECE) * PIECE
         piece = self._found(size) or self._grown(size)

@@ -165,14 +165,15 @@ class Planner:
             if not rows:
                 return
             if answer.get("noting"):
-                told = self._noted(model, function, held, rows)
+                self._note(model, function, held, rows)
+                told = {}
                 continue
             gone = self._cleared(next(trials))
             told = self._tried(function, held, rows)
             if "peak" in told:
                 told["peak"] += gone
 
-    def _noted(self, model, function, held, rows):
+    def _note(self, model, function, held, rows):
         """Some more steps behind a trial: what they take from TensorFlow's pool goes into the journal."""
         try:
             variables = [bytes_of(variable) for variable in (*model.variables, *model.optimizer.variables)]
@@ -180,11 +181,9 @@ class Planner:
                 self._some_more(function, held, rows)
         except Exception as error:
             self._heart.failed("planning.noting", error)
-            return {}
-        if recording.told is None:
-            return {}
-        self._heart.journal.write("pool", rows=rows, **recording.told)
-        return {"noted": rows}
+        else:
+            if recording.told is not None:
+                self._heart.journal.write("pool", rows=rows, **recording.told)
 
     def _some_more(self, function, held, rows):
         """As far as there is time, and memory for what the profiler keeps of them (twice: it writes it out)."""
