@@ -109,12 +109,12 @@ def test_a_peak_of_the_preparation_was_seen_and_smaller_steps_do_not_lower_it():
 def attempted(known, trials, wanted, needs, attempts=(), kept=0, climbed=()):
     """The search, where a size needs so many bytes, and each behind another in the same process so many more."""
     attempts = list(attempts)
-    while size := largest.next_size(known, trials, attempts, wanted, climbed):
+    while size := largest.Search(known, trials, wanted, attempts, climbed).next_size():
         ran = []
         while size:
             ran.append(Trial(size, needs(size) + len(ran) * kept))
             assert size % wanted.multiple == 0 and ran[-1].peak <= wanted.limit
-            size = largest.next_stretch(known, trials, attempts, ran, wanted)
+            size = largest.Search(known, trials, wanted, attempts).next_stretch(ran)
         assert sorted({trial.rows for trial in ran}) == [trial.rows for trial in ran]
         attempts.append(largest.Attempt(tuple(ran)))
     assert len(attempts) <= largest.ATTEMPTS and all(len(one.ran) <= largest.STRETCHED for one in attempts)
@@ -155,7 +155,7 @@ def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multip
         return int(300 * MIB + size * row * MIB * bent)
 
     climbed = []
-    while size := largest.next_climb(known, [*trials, *climbed], wanted):
+    while size := largest.Search(known, trials, wanted, climbed=climbed).next_climb():
         assert size % multiple == 0 and size > [*trials, *climbed][-1].rows
         climbed.append(Trial(size, truth(size)))
         assert truth(size) <= limit
@@ -168,7 +168,7 @@ def test_the_climb_stays_inside_too_and_fresh_processes_differ(rows, row, multip
 def test_where_rows_take_what_they_should_nearly_all_of_the_room_is_used(row, malloc):
     known, wanted = facts(256, 300 * MIB, row * MIB, malloc=malloc), largest.Wanted(2 << 30)
     trials = [Trial(8, (300 + 8 * row) * MIB), Trial(64, (300 + 64 * row) * MIB)]
-    while size := largest.next_climb(known, trials, wanted):
+    while size := largest.Search(known, trials, wanted).next_climb():
         trials.append(Trial(size, (300 + size * row) * MIB))
     verified = attempted(known, trials, wanted, lambda size: (300 + size * row) * MIB)
     assert 0.97 * (2048 - 300) / row <= largest.largest(known, verified, wanted) <= (2048 - 300) / row
@@ -196,7 +196,7 @@ def test_by_its_pool_the_largest_batch_is_found_closely(rows, row, multiple, off
     trials = [Trial(size, 300 * MIB + pool(size)) for size in (rows // 32, rows // 2)]
     wanted = largest.Wanted(300 * MIB + pool(2 * rows) + 400 * MIB, multiple)
     attempts, left = [], 0
-    while size := largest.next_size(known, trials, attempts, wanted, pool=pool):
+    while size := largest.Search(known, trials, wanted, attempts, pool=pool).next_size():
         assert size % multiple == 0 and (truth(size) <= wanted.limit or left > (1 - largest.MUCH) * wanted.limit)
         fits = truth(size) <= wanted.limit
         attempts.append(largest.Attempt((Trial(size, truth(size)),)) if fits else largest.Attempt(overshot=size))
@@ -215,15 +215,15 @@ def test_more_rows_may_need_less_by_the_pool():
 
     known = facts(1536, 300 * MIB, MIB, pool=True, malloc=AS_IT_IS)
     trials, wanted = [Trial(48, 348 * MIB), Trial(768, 1068 * MIB)], largest.Wanted(1750 * MIB)
-    assert 1500 <= largest.next_size(known, trials, [], wanted, pool=pool) <= 1580
+    assert 1500 <= largest.Search(known, trials, wanted, pool=pool).next_size() <= 1580
 
 
 def test_behind_one_that_came_to_the_limit_a_played_one_begins_closely():
     known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)
     trials, wanted = [Trial(8, 320 * MIB), Trial(128, 556 * MIB)], largest.Wanted(1300 * MIB)
     overshot = [largest.Attempt(overshot=500)]
-    assert largest.next_size(known, trials, overshot, wanted, pool=lambda *sizes: sizes[-1] * 2 * MIB) == 430
-    assert largest.next_size(known, trials, overshot, wanted) == 314  # half-way
+    assert largest.Search(known, trials, wanted, overshot, pool=lambda *sizes: sizes[-1] * 2 * MIB).next_size() == 430
+    assert largest.Search(known, trials, wanted, overshot).next_size() == 314  # half-way
 
 
 def test_no_stretch_goes_where_the_pool_jumps():
@@ -236,22 +236,22 @@ def test_no_stretch_goes_where_the_pool_jumps():
         def pool(rows, jump=jump):
             return rows * 2 * MIB + (jump * MIB if rows > 430 else 0)
 
-        assert bool(largest.next_stretch(known, trials, overshot, ran, wanted, pool)) is further
+        assert bool(largest.Search(known, trials, wanted, overshot, pool=pool).next_stretch(ran)) is further
 
 
 def test_nothing_is_climbed_that_takes_long():
     known, wanted = facts(256), largest.Wanted(64 << 30)
     trials = [Trial(8, 332 * MIB, 0.25), Trial(64, 556 * MIB, 2.0)]
-    assert largest.next_climb(known, trials, wanted) == 128  # four seconds
-    assert largest.next_climb(known, [*trials, Trial(128, 812 * MIB, 4.0)], wanted) == 0
+    assert largest.Search(known, trials, wanted).next_climb() == 128  # four seconds
+    assert largest.Search(known, [*trials, Trial(128, 812 * MIB, 4.0)], wanted).next_climb() == 0
 
 
 def test_a_size_that_came_to_the_limit_is_followed_by_a_smaller_one():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30, multiple=8)
     trials = [Trial(8, 330 * MIB), Trial(64, 400 * MIB)]
     beyond, ran = largest.Attempt(overshot=200), Trial(128, 600 * MIB)
-    assert largest.next_size(known, trials, [beyond], wanted) == 128  # (64 + 200) / 2, of eights
-    assert largest.next_size(known, trials, [beyond, largest.Attempt((ran,))], wanted) == 0
+    assert largest.Search(known, trials, wanted, [beyond]).next_size() == 128  # (64 + 200) / 2, of eights
+    assert largest.Search(known, trials, wanted, [beyond, largest.Attempt((ran,))]).next_size() == 0
 
 
 @given(st.integers(1, 30), st.integers(1, 8), st.floats(0.9, 1.15), st.integers(0, 12), MALLOCS)
@@ -259,7 +259,7 @@ def test_behind_one_that_came_to_the_limit_an_attempt_goes_on_in_short_steps(row
     """It would have fitted, and by chance did not."""
     known, wanted = facts(256, 300 * MIB, row * MIB, malloc=malloc), largest.Wanted((300 + 200 * row) * MIB, multiple)
     trials = tried(known, 300 * MIB, row * MIB)
-    overshot = largest.Attempt(overshot=largest.next_size(known, trials, [], wanted) or 2 * trials[-1].rows)
+    overshot = largest.Attempt(overshot=largest.Search(known, trials, wanted).next_size() or 2 * trials[-1].rows)
     verified = attempted(
         known, trials, wanted, lambda size: int((300 + size * row * bent) * MIB), [overshot], kept * MIB
     )
@@ -270,14 +270,14 @@ def test_behind_one_that_came_to_the_limit_an_attempt_goes_on_in_short_steps(row
 def test_nothing_is_tried_behind_a_size_that_began_close_to_the_limit():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30)
     trials, first = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)], Trial(150, 900 * MIB)
-    assert largest.next_stretch(known, trials, [], [first], wanted) == 0
-    beyond = [largest.Attempt(overshot=200)]
-    assert largest.next_stretch(known, trials, beyond, [first], wanted) == 156
+    assert largest.Search(known, trials, wanted).next_stretch([first]) == 0
+    behind = largest.Search(known, trials, wanted, [largest.Attempt(overshot=200)])
+    assert behind.next_stretch([first]) == 156
     near = Trial(156, 975 * MIB, 0.1)
-    assert 159 <= largest.next_stretch(known, trials, beyond, [first, near], wanted) < 162  # so much is left free
+    assert 159 <= behind.next_stretch([first, near]) < 162  # so much is left free
     wild = dataclasses.replace(near, spread=48 * MIB)
-    assert largest.next_stretch(known, trials, beyond, [first, wild], wanted) == 0
-    assert largest.next_stretch(known, trials, beyond, [first] * largest.STRETCHED, wanted) == 0
+    assert behind.next_stretch([first, wild]) == 0
+    assert behind.next_stretch([first] * largest.STRETCHED) == 0
 
 
 def test_the_last_attempt_goes_on_where_malloc_keeps_little_and_much_is_left():
@@ -285,12 +285,12 @@ def test_the_last_attempt_goes_on_where_malloc_keeps_little_and_much_is_left():
     known = facts(768, 283 * MIB, int(0.7 * MIB), malloc=forecast.LEAN_MALLOC)
     trials, wanted = [Trial(24, 384 * MIB), Trial(384, 822 * MIB)], largest.Wanted(2 << 30)
     first, second = Trial(1162, 1432 * MIB), Trial(1636, 1895 * MIB)
-    assert largest.next_stretch(known, trials, [], [first], wanted) == 0
-    behind = [largest.Attempt((first,))]
-    assert 1668 < largest.next_stretch(known, trials, behind, [second], wanted) <= 1701
-    assert largest.next_stretch(known, trials, behind, [dataclasses.replace(second, peak=1990 * MIB)], wanted) == 0
+    assert largest.Search(known, trials, wanted).next_stretch([first]) == 0
+    search = largest.Search(known, trials, wanted, [largest.Attempt((first,))])
+    assert 1668 < search.next_stretch([second]) <= 1701
+    assert search.next_stretch([dataclasses.replace(second, peak=1990 * MIB)]) == 0
     kept = dataclasses.replace(known, told={**known.told, "malloc": AS_IT_IS})
-    assert largest.next_stretch(kept, trials, behind, [second], wanted) == 0
+    assert dataclasses.replace(search, facts=kept).next_stretch([second]) == 0
 
 
 def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
@@ -299,7 +299,7 @@ def test_rows_that_take_more_than_their_graph_says_take_still_more_later():
     known, wanted = facts(768, 283 * MIB, int(0.84 * MIB), model=small), largest.Wanted(1 << 30)
     trials, climbed = [Trial(24, 437 * MIB), Trial(96, 482 * MIB)], [Trial(445, 1048 * MIB)]
     attempts = [largest.Attempt((Trial(352, 792 * MIB),))]
-    assert 400 < largest.next_size(known, trials, attempts, wanted, climbed) < 460
+    assert 400 < largest.Search(known, trials, wanted, attempts, climbed).next_size() < 460
 
 
 def test_where_malloc_keeps_little_they_do_not():
@@ -308,9 +308,9 @@ def test_where_malloc_keeps_little_they_do_not():
     trials, climbed = [Trial(24, 380 * MIB), Trial(96, 439 * MIB)], [Trial(496, 971 * MIB)]
     attempts, wanted = [largest.Attempt((Trial(464, 908 * MIB),))], largest.Wanted(1 << 30)
     kept, lean = (
-        largest.next_size(
-            facts(768, 283 * MIB, int(0.7 * MIB), model=small, malloc=malloc), trials, attempts, wanted, climbed
-        )
+        largest.Search(
+            facts(768, 283 * MIB, int(0.7 * MIB), model=small, malloc=malloc), trials, wanted, attempts, climbed
+        ).next_size()
         for malloc in (AS_IT_IS, forecast.LEAN_MALLOC)
     )
     assert kept < 520 < 525 < lean < 553  # of which the last ran
@@ -323,7 +323,7 @@ def test_where_malloc_keeps_little_the_graph_tells_what_further_rows_take():
     known = facts(192, 472 * MIB, int(2.6 * MIB), model=small, malloc=forecast.LEAN_MALLOC)
     trials, climbed = [Trial(6, 591 * MIB), Trial(98, 806 * MIB)], [Trial(131, 882 * MIB)]
     attempts = [largest.Attempt((Trial(146, 897 * MIB),))]
-    assert 181 < largest.next_size(known, trials, attempts, largest.Wanted(1 << 30), climbed) < 187
+    assert 181 < largest.Search(known, trials, largest.Wanted(1 << 30), attempts, climbed).next_size() < 187
 
 
 def test_a_climb_whose_steps_differ_tells_less():
@@ -331,23 +331,23 @@ def test_a_climb_whose_steps_differ_tells_less():
     known, wanted = facts(192, 381 * MIB, int(7.55 * MIB)), largest.Wanted(2 << 30)
     trials, climbed = [Trial(6, 533 * MIB), Trial(48, 938 * MIB)], [Trial(116, 1889 * MIB, 3.8, 298 * MIB)]
     attempts = [largest.Attempt((Trial(112, 1523 * MIB),))]
-    assert 140 < largest.next_size(known, trials, attempts, wanted, climbed) < 166
+    assert 140 < largest.Search(known, trials, wanted, attempts, climbed).next_size() < 166
 
 
 def test_where_a_single_row_takes_nearly_all_of_the_room_it_is_verified_and_then_the_next():
     """MobileNetV2 in 1 GiB: nothing was found, because a single row came above what the first trial leaves free."""
     known, wanted, trials = facts(96, 800 * MIB, 13 * MIB), largest.Wanted(1 << 30), [Trial(1, 945 * MIB, 0.2)]
-    assert largest.next_climb(known, trials, wanted) == 0
-    assert largest.next_size(known, trials, [], wanted) == 1
-    assert 3 <= largest.next_size(known, trials, [largest.Attempt((Trial(1, 940 * MIB),))], wanted) <= 6
-    assert largest.next_size(known, trials, [], dataclasses.replace(wanted, multiple=8)) == 0
+    assert largest.Search(known, trials, wanted).next_climb() == 0
+    assert largest.Search(known, trials, wanted).next_size() == 1
+    assert 3 <= largest.Search(known, trials, wanted, [largest.Attempt((Trial(1, 940 * MIB),))]).next_size() <= 6
+    assert largest.Search(known, trials, dataclasses.replace(wanted, multiple=8)).next_size() == 0
 
 
 def test_room_is_left_for_half_of_what_the_steps_of_a_trial_differ_by():
     known, wanted = facts(rows=256), largest.Wanted(1 << 30)
     trials = [Trial(8, 332 * MIB), Trial(64, 556 * MIB)]
-    calm, wild = (largest.next_size(known, trials, [largest.Attempt((Trial(128, 812 * MIB, 0.1, spread),))], wanted)
-                  for spread in (0, 160 * MIB))  # fmt: skip
+    ran = [largest.Attempt((Trial(128, 812 * MIB, 0.1, spread),)) for spread in (0, 160 * MIB)]
+    calm, wild = (largest.Search(known, trials, wanted, [attempt]).next_size() for attempt in ran)
     assert 160 <= wild <= calm - 10 and calm <= 181
 
 

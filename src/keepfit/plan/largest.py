@@ -72,102 +72,116 @@ class Attempt:
     overshot: int = 0
 
 
-def next_size(
-    facts: Facts,
-    trials: Sequence[Trial],
-    attempts: Sequence[Attempt],
-    wanted: Wanted,
-    climbed: Sequence[Trial] = (),
-    pool: InPool | None = None,
-) -> int:
-    """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
+@dataclass(frozen=True)
+class Search:
+    """What is known so far, and what is worth trying next."""
 
-    Where a size came to the limit, it is half-way between that and what did not. `pool`: where it is known what lies in
-    TensorFlow's.
-    """
-    ran = ran_in(attempts)
-    if not (trials or ran) or len(attempts) >= ATTEMPTS:
-        return 0
-    best = largest(facts, ran, wanted)
-    if overshot := [attempt.overshot for attempt in attempts if attempt.overshot]:
-        half_way = (max(trial.rows for trial in (*trials, *climbed, *ran)) + min(overshot)) // 2
-        rows = wanted.rounded(max(half_way, int(BELOW * min(overshot))) if pool is not None else half_way)
-    elif pool is not None:
-        rows = wanted.rounded(_played(facts, pool, [*trials, *climbed], attempts, wanted))
-        if ran and rows < WORTH * best and ran[0].peak < MUCH * wanted.limit:
-            rows = _beyond(facts, trials, climbed, ran[0], wanted)
-    elif attempts:
-        rows = _beyond(facts, trials, climbed, ran[0], wanted)
-    else:
-        rows = _first(facts, trials, climbed, wanted)
-    return rows if rows >= max(1, WORTH * best) else 0
+    facts: Facts
+    trials: Sequence[Trial]  # small ones, one behind the other in the process of the forecast
+    wanted: Wanted
+    attempts: Sequence[Attempt] = ()
+    climbed: Sequence[Trial] = ()  # behind the small ones
+    pool: InPool | None = None  # where it is known what lies in TensorFlow's
 
+    def next_climb(self) -> int:
+        """The rows that the process of the forecast tries next, behind its small ones; 0: it is near enough.
 
-def next_stretch(
-    facts: Facts,
-    trials: Sequence[Trial],
-    attempts: Sequence[Attempt],
-    ran: Sequence[Trial],
-    wanted: Wanted,
-    pool: InPool | None = None,
-) -> int:
-    """The rows that a fresh process tries behind those that ran in it; 0: it is near enough.
+        Where the search has an end of its own (--max) there is nothing to climb for beyond it.
+        """
+        tried, wanted = self._tried, self.wanted
+        if not tried or len(tried) >= TRIED:
+            return 0
+        last = tried[-1]
+        at_most = CLIMBED * wanted.limit
+        if self.facts.pooled:  # steps are to be noted then, which takes memory itself
+            at_most = tried[0].peak + NOTED * (wanted.limit - tried[0].peak)
+        rows = _reaching(self.facts, last, _slope(self.facts, tried), STEEPER[0], int(at_most))
+        rows = wanted.rounded(min(rows, int(PATIENCE * last.rows / max(last.seconds, 1e-9))))
+        return rows if rows >= STRIDE * last.rows else 0
 
-    Only behind an attempt that came to the limit, or in the last one where malloc keeps little of the sizes before.
-    Elsewhere it gained nothing (16 rows of `bench largest`), and came to the limit more often.
-    """
-    if not ran or len(ran) >= stretches(facts, attempts):
-        return 0
-    last = ran[-1]
-    slope = _further(facts, trials, (), ran[0])
-    at_most = _left(facts, wanted, 1, last.spread)
-    rows = _reaching(facts, last, slope, STEEPER[0], at_most)
-    rows = wanted.rounded(min(rows, max(last.rows + wanted.multiple, int(SHORT * last.rows))))
-    jumps = pool is not None and last.peak + pool(rows) - pool(last.rows) + facts.later > at_most
-    return rows if rows >= WORTH * last.rows and not jumps else 0
+    def next_size(self) -> int:
+        """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
+        Where a size came to the limit, it is half-way between that and what did not.
+        """
+        ran = ran_in(self.attempts)
+        if not (self.trials or ran) or len(self.attempts) >= ATTEMPTS:
+            return 0
+        best = largest(self.facts, ran, self.wanted)
+        if overshot := [attempt.overshot for attempt in self.attempts if attempt.overshot]:
+            half_way = (max(trial.rows for trial in (*self._tried, *ran)) + min(overshot)) // 2
+            rows = max(half_way, int(BELOW * min(overshot))) if self.pool is not None else half_way
+        elif self.pool is not None:
+            rows = self._played(self.pool)
+            if ran and self.wanted.rounded(rows) < WORTH * best and ran[0].peak < MUCH * self.wanted.limit:
+                rows = self._beyond(ran[0])
+        elif ran:
+            rows = self._beyond(ran[0])
+        else:
+            rows = self._first()
+        rows = self.wanted.rounded(rows)
+        return rows if rows >= max(1, WORTH * best) else 0
 
-def stretches(facts: Facts, attempts: Sequence[Attempt]) -> int:
-    """How many sizes the attempt behind these may try."""
-    last = len(attempts) == ATTEMPTS - 1
-    return STRETCHED if any(attempt.overshot for attempt in attempts) or (last and facts.keeps_little) else 1
+    def next_stretch(self, ran: Sequence[Trial]) -> int:
+        """The rows that a fresh process tries behind those that ran in it; 0: it is near enough."""
+        if not ran or len(ran) >= self.stretches:
+            return 0
+        last = ran[-1]
+        slope = _further(self.facts, self.trials, (), ran[0])
+        at_most = _left(self.facts, self.wanted, 1, last.spread)
+        rows = _reaching(self.facts, last, slope, STEEPER[0], at_most)
+        rows = self.wanted.rounded(min(rows, max(last.rows + self.wanted.multiple, int(SHORT * last.rows))))
+        pool = self.pool
+        jumps = pool is not None and last.peak + pool(rows) - pool(last.rows) + self.facts.later > at_most
+        return rows if rows >= WORTH * last.rows and not jumps else 0
 
+    @property
+    def stretches(self) -> int:
+        """How many sizes the next attempt may try.
 
-def _first(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], wanted: Wanted) -> int:
-    tried = [*trials, *climbed]
-    last = tried[-1]
-    at_most = _left(facts, wanted, 0, last.spread // 2)
-    rows = wanted.rounded(_reaching(facts, _calm(last), _slope(facts, tried), STEEPER[1], at_most))
-    # So little room that what was tried in small is most of it: then it is that.
-    return rows if rows >= 1 else wanted.rounded(largest(facts, trials, wanted))
+        Only behind one that came to the limit, or in the last where malloc keeps little of the sizes before. Elsewhere
+        it gained nothing (16 rows of `bench largest`), and came to the limit more often.
+        """
+        last = len(self.attempts) == ATTEMPTS - 1
+        overshot = any(attempt.overshot for attempt in self.attempts)
+        return STRETCHED if overshot or (last and self.facts.keeps_little) else 1
 
+    @property
+    def _tried(self) -> list[Trial]:
+        return [*self.trials, *self.climbed]
 
-def _beyond(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], alone: Trial, wanted: Wanted) -> int:
-    """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
-    slope = _further(facts, trials, climbed, alone)
-    return wanted.rounded(_reaching(facts, alone, slope, 1.0, _left(facts, wanted, 1, alone.spread // 2)))
+    def _first(self) -> int:
+        facts, wanted, tried = self.facts, self.wanted, self._tried
+        at_most = _left(facts, wanted, 0, tried[-1].spread // 2)
+        rows = _reaching(facts, _calm(tried[-1]), _slope(facts, tried), STEEPER[1], at_most)
+        # So little room that what was tried in small is most of it: then it is that.
+        return rows if wanted.rounded(rows) >= 1 else largest(facts, self.trials, wanted)
 
+    def _beyond(self, alone: Trial) -> int:
+        """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
+        slope = _further(self.facts, self.trials, self.climbed, alone)
+        return _reaching(self.facts, alone, slope, 1.0, _left(self.facts, self.wanted, 1, alone.spread // 2))
 
-def _played(facts: Facts, pool: InPool, tried: Sequence[Trial], attempts: Sequence[Attempt], wanted: Wanted) -> int:
-    """By what would lie in the pool, beside all else: as much as there was in the trials, on the average."""
+    def _played(self, pool: InPool) -> int:
+        """By what would lie in the pool, beside all else: as much as there was in the trials, on the average."""
 
-    def need(rows: int) -> float:
-        return pool(rows) + AHEAD * facts.row * rows  # batches on their way are in no trial of the small ones
+        def need(rows: int) -> float:
+            return pool(rows) + AHEAD * self.facts.row * rows  # batches on their way are in no trial of the small ones
 
-    alone = [attempt.ran[0] for attempt in attempts]
-    small = [trial.peak - pool(*(each.rows for each in tried[: place + 1])) for place, trial in enumerate(tried)]
-    beside = fmean([fmean(small), *(trial.peak - need(trial.rows) for trial in alone)])
-    least, share = CLOSER if attempts else PLAYED
-    room = wanted.limit - max(least, int(share * wanted.limit)) - facts.later - beside
-    fits, fails = 0, max(trial.rows for trial in (*tried, *alone))
-    while fails <= FAR * tried[-1].rows and need(fails) <= room:
-        fits, fails = fails, 2 * fails
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
-    # More rows may need less, where what was too large for one place finds room in the next.
-    beyond = (int(fits * (1 + FALLS * step / LOOKS)) for step in range(LOOKS, 0, -1))
-    return next((rows for rows in beyond if need(rows) <= room), fits)
+        tried, alone = self._tried, [attempt.ran[0] for attempt in self.attempts]
+        small = [trial.peak - pool(*(each.rows for each in tried[: place + 1])) for place, trial in enumerate(tried)]
+        beside = fmean([fmean(small), *(trial.peak - need(trial.rows) for trial in alone)])
+        least, share = CLOSER if self.attempts else PLAYED
+        room = self.wanted.limit - max(least, int(share * self.wanted.limit)) - self.facts.later - beside
+        fits, fails = 0, max(trial.rows for trial in (*tried, *alone))
+        while fails <= FAR * tried[-1].rows and need(fails) <= room:
+            fits, fails = fails, 2 * fails
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
+        # More rows may need less, where what was too large for one place finds room in the next.
+        beyond = (int(fits * (1 + FALLS * step / LOOKS)) for step in range(LOOKS, 0, -1))
+        return next((rows for rows in beyond if need(rows) <= room), fits)
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
@@ -178,22 +192,6 @@ def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
 
 def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
     return [trial for attempt in attempts for trial in attempt.ran]
-
-
-def next_climb(facts: Facts, trials: Sequence[Trial], wanted: Wanted) -> int:
-    """The rows that the process of the forecast tries next, behind its small ones; 0: it is near enough.
-
-    Where the search has an end of its own (--max) there is nothing to climb for beyond it.
-    """
-    if not trials or len(trials) >= TRIED:
-        return 0
-    last = trials[-1]
-    at_most = CLIMBED * wanted.limit
-    if facts.pooled:  # steps are to be noted then, which takes memory itself
-        at_most = trials[0].peak + NOTED * (wanted.limit - trials[0].peak)
-    rows = _reaching(facts, last, _slope(facts, trials), STEEPER[0], int(at_most))
-    rows = wanted.rounded(min(rows, int(PATIENCE * last.rows / max(last.seconds, 1e-9))))
-    return rows if rows >= STRIDE * last.rows else 0
 
 
 def _slope(facts: Facts, tried: Sequence[Trial]) -> float:

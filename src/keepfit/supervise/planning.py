@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,18 @@ class Plan:
         seldom = self.device is not None or self.reached or self.facts.told.get("loop") or not self.facts.static
         return None if seldom or self.point.where == "validation" else forecast.COVERAGE[self.point.how]
 
-    @property
+    @cached_property
     def pool(self) -> largest.InPool | None:
         """What would lie in it with other rows, by the last steps that were noted; None: nothing is known of one."""
         if not self.noted:
             return None
         other = next((steps for steps in self.noted if steps.rows != self.noted[-1].rows), None)
         return Replay(self.noted[-1], other).resident
+
+    @property
+    def search(self) -> largest.Search:
+        """For the largest batch, as far as it has come."""
+        return largest.Search(self.facts, self.trials, self.wanted, self.attempts, self.climbed, self.pool)
 
     def would_fit(self, option: priced.Option) -> bool:
         """With an option, by the same share of doubt; another machine is chosen so that it does."""
@@ -146,7 +152,7 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         if not wanted.search or heard.unfenced or not tried:
             return None
         last = tried[-1].rows
-        higher = largest.next_climb(facts, tried, asked.of(facts))
+        higher = largest.Search(facts, tried, asked.of(facts)).next_climb()
         # The last of all is noted, and another size before it: what goes by the rows is seen by both.
         if facts.pooled and last not in noted and not (higher and noted):
             noted.append(last)
@@ -271,17 +277,15 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
     """Verify the largest batch, each attempt in a process of its own."""
     before = [*made.trials, *made.climbed]
     slowest = max(trial.seconds / trial.rows for trial in before)
-    pool = made.pool
-    while rows := largest.next_size(made.facts, made.trials, made.attempts, made.wanted, made.climbed, pool):
+    while rows := made.search.next_size():
 
         def sizes(heard: Rehearsal, rows: int = rows) -> Ask | None:
             if not heard.tried:
                 return None if (heard.facts or {}).get("cut") else Ask(rows)
-            more = largest.next_stretch(made.facts, made.trials, made.attempts, _trials(heard), made.wanted, pool)
+            more = made.search.next_stretch(_trials(heard))
             return Ask(more) if more else None
 
-        most = largest.stretches(made.facts, made.attempts)
-        patience = PATIENCE * (made.came_after + most * slowest * rows)
+        patience = PATIENCE * (made.came_after + made.search.stretches * slowest * rows)
         heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
         ran = tuple(_trials(heard))
         overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
