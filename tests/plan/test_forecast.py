@@ -196,10 +196,14 @@ def test_by_its_pool_the_largest_batch_is_found_closely(rows, row, multiple, off
     trials = [Trial(size, 300 * MIB + pool(size)) for size in (rows // 32, rows // 2)]
     wanted = largest.Wanted(300 * MIB + pool(2 * rows) + 400 * MIB, multiple)
     attempts, left = [], 0
-    while size := largest.Search(known, trials, wanted, attempts, pool=pool).next_size():
+    while size := (search := largest.Search(known, trials, wanted, attempts, pool=pool)).next_size():
         assert size % multiple == 0 and (truth(size) <= wanted.limit or left > (1 - largest.MUCH) * wanted.limit)
+        ran = [Trial(size, truth(size))]
+        while truth(size) <= wanted.limit and (more := search.next_stretch(ran)):
+            assert more % multiple == 0 and truth(more) <= wanted.limit
+            ran.append(Trial(more, truth(more)))
         fits = truth(size) <= wanted.limit
-        attempts.append(largest.Attempt((Trial(size, truth(size)),)) if fits else largest.Attempt(overshot=size))
+        attempts.append(largest.Attempt(tuple(ran)) if fits else largest.Attempt(overshot=size))
         left = wanted.limit - truth(size)
     assert len(attempts) <= largest.ATTEMPTS
     # But for a jump that begins there, and a row more.
@@ -233,8 +237,8 @@ def test_no_stretch_goes_where_the_pool_jumps():
     overshot = [largest.Attempt(overshot=500)]
     for jump, further in ((0, True), (200, False)):
 
-        def pool(rows, jump=jump):
-            return rows * 2 * MIB + (jump * MIB if rows > 430 else 0)
+        def pool(*sizes, jump=jump):
+            return max(sizes) * 2 * MIB + (jump * MIB if max(sizes) > 430 else 0)
 
         assert bool(largest.Search(known, trials, wanted, overshot, pool=pool).next_stretch(ran)) is further
 
