@@ -37,7 +37,7 @@ FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes,
 # Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
 # a size that came to the limit begins at this share of it, and none is so many times what was noted.
 PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.86, 8
-MUCH = 0.94  # of the limit: where the first has left more, and no larger one fits by the pool, it may be wrong
+UNEXPLAINED = 0.35  # of what the trials differ by: where more of it is not in the pool, what was noted is not the whole
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
 WORTH = 1.02  # times what is known to fit: less is no gain
@@ -110,11 +110,11 @@ class Search:
         best = largest(self.facts, ran, self.wanted)
         if overshot := [attempt.overshot for attempt in self.attempts if attempt.overshot]:
             half_way = (max(trial.rows for trial in (*self._tried, *ran)) + min(overshot)) // 2
-            rows = max(half_way, int(BELOW * min(overshot))) if self.pool is not None else half_way
-        elif self.pool is not None:
-            rows = self._played(self.pool)
-            if ran and self.wanted.rounded(rows) < WORTH * best and ran[0].peak < MUCH * self.wanted.limit:
-                rows = self._beyond(ran[0])
+            rows = max(half_way, int(BELOW * min(overshot))) if self._explaining is not None else half_way
+        elif self._explaining is not None:
+            rows = self._played(self._explaining)
+            if ran and self.wanted.rounded(rows) < WORTH * best:
+                rows = self._in_spite(ran[0])
         elif ran:
             rows = self._beyond(ran[0])
         else:
@@ -130,8 +130,9 @@ class Search:
         slope = _further(self.facts, self.trials, (), ran[0])
         at_most = _left(self.facts, self.wanted, 1, last.spread)
         rows = _reaching(self.facts, last, slope, STEEPER[0], at_most)
-        rows = self.wanted.rounded(min(rows, max(last.rows + self.wanted.multiple, int(SHORT * last.rows))))
-        pool = self.pool
+        pool = self._explaining
+        short = int(SHORT * last.rows) if pool is None else max(int(SHORT * last.rows), (last.rows + rows) // 2)
+        rows = self.wanted.rounded(min(rows, max(last.rows + self.wanted.multiple, short)))
         jumps = pool is not None and last.peak + pool(rows) - pool(last.rows) + self.facts.later > at_most
         return rows if rows >= WORTH * last.rows and not jumps else 0
 
@@ -150,6 +151,20 @@ class Search:
     def _tried(self) -> list[Trial]:
         return [*self.trials, *self.climbed]
 
+    @property
+    def _explaining(self) -> InPool | None:
+        """The pool, where it explains most of what the trials' peaks differ by. A GRU has so many operations that the
+        profiler did not come to the end of them."""
+        if self.pool is None or not self._tried:
+            return None
+        peaks, beside = [trial.peak for trial in self._tried], self._beside(self.pool)
+        return self.pool if max(beside) - min(beside) <= UNEXPLAINED * (max(peaks) - min(peaks)) else None
+
+    def _beside(self, pool: InPool) -> list[int]:
+        """Bytes of each trial that did not lie in the pool."""
+        rows = [trial.rows for trial in self._tried]
+        return [trial.peak - pool(*rows[: place + 1]) for place, trial in enumerate(self._tried)]
+
     def _first(self) -> int:
         facts, wanted, tried = self.facts, self.wanted, self._tried
         at_most = _left(facts, wanted, 0, tried[-1].spread // 2)
@@ -162,6 +177,15 @@ class Search:
         slope = _further(self.facts, self.trials, self.climbed, alone)
         return _reaching(self.facts, alone, slope, 1.0, _left(self.facts, self.wanted, 1, alone.spread // 2))
 
+    def _in_spite(self, alone: Trial) -> int:
+        """Of what the pool says: by the line, or a little more rows than ran. Nothing is lost where that fails, for no
+        attempt is left behind it."""
+        multiple = self.wanted.multiple
+        little = -int(-WORTH * alone.rows // multiple) * multiple
+        slope = _further(self.facts, self.trials, self.climbed, alone)
+        inside = alone.peak + slope * (little - alone.rows) + self.facts.later <= self.wanted.limit
+        return max(self._beyond(alone), little if inside else 0)
+
     def _played(self, pool: InPool) -> int:
         """By what would lie in the pool, beside all else: as much as there was in the trials, on the average."""
 
@@ -169,8 +193,7 @@ class Search:
             return pool(rows) + AHEAD * self.facts.row * rows  # batches on their way are in no trial of the small ones
 
         tried, alone = self._tried, [attempt.ran[0] for attempt in self.attempts]
-        small = [trial.peak - pool(*(each.rows for each in tried[: place + 1])) for place, trial in enumerate(tried)]
-        beside = fmean([fmean(small), *(trial.peak - need(trial.rows) for trial in alone)])
+        beside = fmean([fmean(self._beside(pool)), *(trial.peak - need(trial.rows) for trial in alone)])
         least, share = CLOSER if self.attempts else PLAYED
         room = self.wanted.limit - max(least, int(share * self.wanted.limit)) - self.facts.later - beside
         fits, fails = 0, max(trial.rows for trial in (*tried, *alone))
