@@ -264,6 +264,18 @@ def test_no_stretch_goes_where_the_pool_jumps():
         assert bool(largest.Search(known, trials, wanted, overshot, pool=pool).next_stretch(ran)) is further
 
 
+def test_where_a_stretch_would_jump_a_shorter_one_may_not():
+    """A U-Net: by its pool 51 rows need 1,299 MiB, and 52 need 1,472."""
+    known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)
+    trials, wanted = [Trial(8, 320 * MIB), Trial(128, 556 * MIB)], largest.Wanted(1300 * MIB)
+
+    def pool(*sizes):
+        return max(sizes) * 2 * MIB + (200 * MIB if max(sizes) > 442 else 0)
+
+    search = largest.Search(known, trials, wanted, [largest.Attempt(overshot=500)], pool=pool)
+    assert 439 <= search.next_stretch([Trial(430, 1160 * MIB)]) <= 442
+
+
 def test_nothing_is_climbed_that_takes_long():
     known, wanted = facts(256), largest.Wanted(64 << 30)
     trials = [Trial(8, 332 * MIB, 0.25), Trial(64, 556 * MIB, 2.0)]

@@ -37,7 +37,10 @@ FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes,
 # Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
 # a size that came to the limit begins at this share of it, and none is so many times what was noted.
 PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.86, 8
-UNEXPLAINED = 0.35  # of what the trials differ by: where more of it is not in the pool, what was noted is not the whole
+UNEXPLAINED = (
+    0.35  # of what the trials differ by: where more of it is not in the pool, what was noted does not tell of more rows
+)
+GLANCES = 4  # at smaller ones, where a stretch would jump: one row more or less may do
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
 WORTH = 1.02  # times what is known to fit: less is no gain
@@ -129,12 +132,18 @@ class Search:
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
         at_most = _left(self.facts, self.wanted, 1, last.spread)
-        rows = _reaching(self.facts, last, slope, STEEPER[0], at_most)
+        reached = _reaching(self.facts, last, slope, STEEPER[0], at_most)
+        short = SHORT * last.rows
+        if self._explaining is not None:  # what is left behind half-way is for what was not foreseen
+            short = max(short, (last.rows + reached) / 2)
+        most, least = min(reached, max(last.rows + self.wanted.multiple, int(short))), WORTH * last.rows
+        sizes = [self.wanted.rounded(int(most - max(0, most - least) * look / GLANCES)) for look in range(GLANCES + 1)]
+        return next((size for size in sizes if size >= least and not self._jumps(last, size, at_most)), 0)
+
+    def _jumps(self, last: Trial, rows: int, at_most: int) -> bool:
+        """Whether what lies in the pool would grow by more than there is left."""
         pool = self._explaining
-        short = int(SHORT * last.rows) if pool is None else max(int(SHORT * last.rows), (last.rows + rows) // 2)
-        rows = self.wanted.rounded(min(rows, max(last.rows + self.wanted.multiple, short)))
-        jumps = pool is not None and last.peak + pool(rows) - pool(last.rows) + self.facts.later > at_most
-        return rows if rows >= WORTH * last.rows and not jumps else 0
+        return pool is not None and last.peak + pool(rows) - pool(last.rows) + self.facts.later > at_most
 
     @property
     def stretches(self) -> int:
@@ -153,8 +162,8 @@ class Search:
 
     @property
     def _explaining(self) -> InPool | None:
-        """The pool, where it explains most of what the trials' peaks differ by. A GRU has so many operations that the
-        profiler did not come to the end of them."""
+        """The pool, where it explains most of what the trials' peaks differ by. With few rows a GRU's tensors are too
+        small to lie there, and steps of more rows may not have been noted."""
         if self.pool is None or not self._tried:
             return None
         peaks, beside = [trial.peak for trial in self._tried], self._beside(self.pool)
