@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -40,3 +42,12 @@ def needs():
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     return tmp_path / "runs"
+
+
+@pytest.fixture(autouse=True)
+def frameworks_stay():
+    """What a framework makes when it is imported stays: collections, which the splitting asks for, pass it over."""
+    yield
+    if "keras" in sys.modules and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
