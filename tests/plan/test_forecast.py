@@ -224,6 +224,18 @@ def test_an_attempt_that_is_left_is_used_for_a_little_more_than_the_pool_says():
         assert largest.Search(known, trials, wanted, [largest.Attempt((first,))], pool=pool).next_size() == rows
 
 
+def test_a_second_attempt_does_not_leap():
+    """A U-Net: behind 55 rows 64 seemed to fit, and came to the limit; 60 would have run."""
+    known = facts(64, 330 * MIB, 18 * MIB, pool=True, malloc=AS_IT_IS)
+    trials, first = [Trial(1, 350 * MIB), Trial(31, 890 * MIB)], Trial(55, 1320 * MIB)
+    found = {}
+    for limit in (1410, 1536):
+        search = largest.Search(known, trials, largest.Wanted(limit * MIB), [largest.Attempt((first,))],
+                                pool=lambda *sizes: sizes[-1] * 18 * MIB)  # fmt: skip
+        found[limit] = search.next_size()
+    assert found == {1410: 58, 1536: 61}  # of 58 and 65 that would fit
+
+
 def test_a_pool_that_does_not_explain_the_trials_is_not_believed():
     """Of a GRU too little was noted: eight times its rows would have needed no more than half of the limit."""
     known, wanted = facts(768, 300 * MIB, MIB, pool=True, malloc=AS_IT_IS), largest.Wanted(1536 * MIB)

@@ -40,6 +40,9 @@ PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.86, 8
 UNEXPLAINED = (
     0.35  # of what the trials differ by: where more of it is not in the pool, what was noted does not tell of more rows
 )
+# Where the first has left so much that by the pool the second could have so many times its rows, it begins on this part
+# of the way: what came to the limit at once would leave no more than the first, and it can stretch from there.
+LEAP, PART = 1.06, 0.6
 GLANCES = 4  # at smaller ones, where a stretch would jump: one row more or less may do
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
@@ -118,6 +121,8 @@ class Search:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
                 rows = self._in_spite(ran[0])
+            elif ran and rows > LEAP * best:
+                rows = best + int(PART * (rows - best))
         elif ran:
             rows = self._beyond(ran[0])
         else:
