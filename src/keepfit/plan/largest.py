@@ -25,7 +25,7 @@ ATTEMPTS = 2
 STRETCHED, SHORT = 6, 1.04  # sizes that an attempt tries, one behind the other, and how many times the last at most
 DROWNED = 256 << 20  # bytes: two peaks that differ by less do not tell what a row takes
 # A further row may take so many times what the rows so far have taken: behind other sizes in the same process, and
-# from there to a fresh one.
+# from there to a fresh one, or where the pool tells of jumps.
 STEEPER = (1.25, 1.1)
 # Where a row takes more than so many times what its graph keeps alive, further ones were seen to take still more (LSTM,
 # GRU, U-Net); not where malloc keeps little.
@@ -137,9 +137,10 @@ class Search:
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
         at_most = _left(self.facts, self.wanted, 1, last.spread)
-        reached = _reaching(self.facts, last, slope, STEEPER[0], at_most)
+        explained = self._explaining is not None
+        reached = _reaching(self.facts, last, slope, STEEPER[explained], at_most)
         short = SHORT * last.rows
-        if self._explaining is not None:  # what is left behind half-way is for what was not foreseen
+        if explained:  # what is left behind half-way is for what was not foreseen
             short = max(short, (last.rows + reached) / 2)
         most, least = min(reached, max(last.rows + self.wanted.multiple, int(short))), WORTH * last.rows
         sizes = [self.wanted.rounded(int(most - max(0, most - least) * look / GLANCES)) for look in range(GLANCES + 1)]
