@@ -37,9 +37,8 @@ FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes,
 # Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
 # a size that came to the limit begins at this share of it, and none is so many times what was noted.
 PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.86, 8
-UNEXPLAINED = (
-    0.35  # of what the trials differ by: where more of it is not in the pool, what was noted does not tell of more rows
-)
+# Of what the trials' peaks differ by: where more of it is not in the pool, what was noted does not tell of more rows.
+UNEXPLAINED = 0.35
 # Where the first has left so much that by the pool the second could have so many times its rows, it begins on this part
 # of the way: what came to the limit at once would leave no more than the first, and it can stretch from there.
 LEAP, PART = 1.06, 0.6
@@ -121,7 +120,7 @@ class Search:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
                 rows = self._in_spite(ran[0])
-            elif ran and rows > LEAP * best:
+            elif best and rows > LEAP * best:
                 rows = best + int(PART * (rows - best))
         elif ran:
             rows = self._beyond(ran[0])
@@ -138,7 +137,7 @@ class Search:
         slope = _further(self.facts, self.trials, (), ran[0])
         at_most = _left(self.facts, self.wanted, 1, last.spread)
         explained = self._explaining is not None
-        reached = _reaching(self.facts, last, slope, STEEPER[explained], at_most)
+        reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
         short = SHORT * last.rows
         if explained:  # what is left behind half-way is for what was not foreseen
             short = max(short, (last.rows + reached) / 2)
