@@ -14,8 +14,8 @@ from .agent import peak
 from .machine import cgroup, limits
 from .machine.limits import parse_size
 from .plan import forecast, largest
+from .plan.whole import Plan, document
 from .report import plan_html, plan_text
-from .supervise.planning import Plan, document
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keepfit.facts import MemoryLimit
-from keepfit.plan import forecast, largest
+from keepfit.plan import forecast, largest, whole
 from keepfit.plan.micro_batch import Trial
 from keepfit.report import plan_text
-from keepfit.supervise import planning
 
 MIB = 1 << 20
 FACTS = forecast.Facts.of(
@@ -78,11 +77,11 @@ not counted: what malloc keeps of later steps, which may be more than of those t
 
 def test_a_plan_that_does_not_fit():
     tried = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
-    made = planning.Plan(
+    made = whole.Plan(
         MemoryLimit(1200 * MIB, "--memory"), FACTS, tried, [largest.Attempt((Trial(200, 1150 * MIB, 0.8),))],
         wanted=largest.Wanted(1200 * MIB),
     )  # fmt: skip
-    assert plan_text.render(planning.document(made), colours=False, width=100) == SCREEN.strip()
+    assert plan_text.render(whole.document(made), colours=False, width=100) == SCREEN.strip()
 
 
 def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
@@ -90,11 +89,11 @@ def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
     found = [largest.Attempt((Trial(300, 1500 * MIB, 0.8),))]
     lean, other = (replace(FACTS, told={**FACTS.told, "malloc": told}) for told in (forecast.LEAN_MALLOC, {}))
     made = (
-        planning.Plan(MemoryLimit(2 << 30, "--memory"), facts, trials, found, wanted=largest.Wanted(2 << 30))
+        whole.Plan(MemoryLimit(2 << 30, "--memory"), facts, trials, found, wanted=largest.Wanted(2 << 30))
         for facts in (FACTS, lean, other)
     )
     said = "largest batch that was tried and fits: 300"
     longer = f"{said}, in its first steps: more may be kept in later ones"
-    texts = [plan_text.render(planning.document(one), colours=False, width=100) for one in made]
+    texts = [plan_text.render(whole.document(one), colours=False, width=100) for one in made]
     lines = [next(line for line in text.splitlines() if line.startswith(said)) for text in texts]
     assert lines == [f"{longer} (lean_malloc: set it, and plan again)", longer, said]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keepfit.facts import MemoryLimit
-from keepfit.plan import forecast, largest
+from keepfit.plan import forecast, largest, whole
 from keepfit.plan.micro_batch import Trial
 from keepfit.supervise import planning
+from keepfit.supervise.earlier import EarlierPlans
 
 MIB = 1 << 20
 FACTS = forecast.Facts.of(
@@ -22,32 +23,33 @@ TRIALS = [Trial(8, 350 * MIB, 0.1), Trial(128, 480 * MIB, 0.3)]
 
 def made(facts=FACTS, **more):
     limit = MemoryLimit(4 << 30, "--memory")
-    return planning.Plan(limit, facts, list(TRIALS), wanted=largest.Wanted(4 << 30), **more)
+    return whole.Plan(limit, facts, list(TRIALS), wanted=largest.Wanted(4 << 30), **more)
 
 
 def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(tmp_path):
-    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
-    memory.keep(made())
-    assert memory.of(FACTS)["trials"] == [[8, 350 * MIB, 0.1], [128, 480 * MIB, 0.3]]
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier.keep(made())
+    assert earlier.tried(FACTS) == (TRIALS, [])
     stride = replace(FACTS, static=tuple((rows, 2 * size) for rows, size in FACTS.static))
-    assert memory.of(stride) is None
-    assert memory.of(replace(FACTS, in_use=FACTS.in_use + 2 * forecast.CHANCE)) is None
-    assert memory.of(replace(FACTS, samples=100)) is None  # the search went beyond that
-    smaller = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(2 << 30))
-    assert smaller.of(FACTS) is None
+    assert earlier.tried(stride) is None
+    assert earlier.tried(replace(FACTS, in_use=FACTS.in_use + 2 * forecast.CHANCE)) is None
+    assert earlier.tried(replace(FACTS, samples=100)) is None  # the search went beyond that
+    smaller = EarlierPlans(tmp_path, largest.Wanted(2 << 30), search=True)
+    assert smaller.tried(FACTS) is None
 
 
 def test_sizes_behind_one_another_are_remembered_as_one_attempt(tmp_path):
-    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
-    first, second, behind = ([rows, rows * MIB, 1.0] for rows in (1000, 1400, 1450))
-    memory.keep(made(attempts=[largest.Attempt((Trial(*first),)), largest.Attempt((Trial(*second), Trial(*behind)))]))
-    assert memory.of(FACTS)["attempts"] == [[first], [second, behind]]
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    first, second, behind = (Trial(rows, rows * MIB, 1.0) for rows in (1000, 1400, 1450))
+    attempts = [largest.Attempt((first,)), largest.Attempt((second, behind))]
+    earlier.keep(made(attempts=attempts))
+    assert earlier.tried(FACTS) == (TRIALS, attempts)
 
 
 def test_without_a_fence_it_says_what_that_leaves_out():
     said = "the largest batch: no cgroup could be made to hold it at the limit (none is writable)"
-    assert said in planning.not_counted(made(unfenced="none is writable"))
-    assert said not in planning.not_counted(made())
+    assert said in whole.not_counted(made(unfenced="none is writable"))
+    assert said not in whole.not_counted(made())
 
 
 def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
@@ -65,7 +67,7 @@ KEEPS = {**FACTS.told, "malloc": dict.fromkeys(forecast.LEAN_MALLOC)}
 def test_malloc_keeps_less_of_earlier_epochs_where_that_helps_and_is_needed():
     few = {**KEEPS, "steps": 6}  # so that only the buffers count
     shuffled = replace(FACTS, told=few, epochs=3, pipeline=({"stage": "shuffle", "elements": 100, "bytes": 400 * MIB},))
-    tight = planning.Plan(MemoryLimit(800 * MIB, "--memory"), shuffled, list(TRIALS), wanted=largest.Wanted(800 * MIB))
+    tight = whole.Plan(MemoryLimit(800 * MIB, "--memory"), shuffled, list(TRIALS), wanted=largest.Wanted(800 * MIB))
     assert planning._malloc(tight) == forecast.LEAN_MALLOC
     assert planning._malloc(made(shuffled)) == {}  # it fits anyway
     assert planning._malloc(replace(tight, facts=replace(FACTS, told=few))) == {}  # nothing is shuffled
@@ -74,20 +76,20 @@ def test_malloc_keeps_less_of_earlier_epochs_where_that_helps_and_is_needed():
 def test_malloc_keeps_less_of_a_step_where_later_ones_might_not_fit():
     grows = replace(FACTS, told=KEEPS)
     tight = {"limit": MemoryLimit(1100 * MIB, "--memory"), "trials": list(TRIALS), "wanted": largest.Wanted(760 * MIB)}
-    planned = planning.Plan(facts=grows, **tight)
+    planned = whole.Plan(facts=grows, **tight)
     assert planned.fits and planning._malloc(planned) == forecast.LEAN_MALLOC
     chosen = replace(FACTS, told={**FACTS.told, "malloc": {**KEEPS["malloc"], "MALLOC_MMAP_THRESHOLD_": "4096"}})
-    assert planning._malloc(planning.Plan(facts=chosen, **tight)) == {"MALLOC_ARENA_MAX": "1"}
+    assert planning._malloc(whole.Plan(facts=chosen, **tight)) == {"MALLOC_ARENA_MAX": "1"}
     assert planning._malloc(made(grows)) == {}  # there is room for twice as much
-    assert planning._malloc(planning.Plan(facts=FACTS, **tight)) == {}
+    assert planning._malloc(whole.Plan(facts=FACTS, **tight)) == {}
     said = "what malloc keeps of later steps, which may be more than of those that were tried"
-    assert said in planning.not_counted(planned) and said not in planning.not_counted(made())
+    assert said in whole.not_counted(planned) and said not in whole.not_counted(made())
 
 
 def test_a_plan_is_not_remembered_for_another_malloc(tmp_path):
-    memory = planning._Memory(planning.PlanOptions(("python",), runs=tmp_path), largest.Wanted(4 << 30))
-    memory.keep(made())
-    assert memory.of(FACTS) and memory.of(replace(FACTS, told=KEEPS)) is None
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier.keep(made())
+    assert earlier.tried(FACTS) and earlier.tried(replace(FACTS, told=KEEPS)) is None
 
 
 def test_a_coverage_is_told_only_of_forecasts_such_as_were_measured():

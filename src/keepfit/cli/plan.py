@@ -13,6 +13,7 @@ import sys
 
 from ..facts import MemoryLimit
 from ..machine.limits import parse_size
+from ..plan import whole
 from ..supervise import planning
 from ..supervise.launch import CannotLaunch
 from . import UserError
@@ -56,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from None
     except CannotLaunch as error:
         raise UserError(str(error), error.status) from None
-    document = planning.document(made)
+    document = whole.document(made)
     if args.json:
         print_json(document)
         return 0

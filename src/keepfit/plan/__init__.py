@@ -2,7 +2,7 @@
 
 micro_batch  how many rows are computed at once     forecast  what a training will need
 largest      the largest batch that fits            options   what would make it need less
-pool         TensorFlow's pool, played through
+pool         TensorFlow's pool, played through      whole     all of it, as the contract has it
 """
 
 from __future__ import annotations

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from ..blackbox import choices
-from ..conditions.catalogue import findings
 from ..conditions.reading import size
-from ..facts import Finding, MemoryLimit, as_json
+from ..facts import MemoryLimit
 from ..machine import cgroup, limits
 from ..plan import forecast, largest
-from ..plan import options as priced
 from ..plan.micro_batch import Line, Room, Trial, choose
-from ..plan.pool import Replay, Steps
+from ..plan.pool import Steps
+from ..plan.whole import Plan
+from .earlier import EarlierPlans
 from .options import RunOptions
 from .rehearsal import Ask, Rehearsal, rehearse
 
@@ -43,92 +40,6 @@ class PlanOptions:
     runs: Path | None = None  # where plans are remembered; None: nowhere
 
 
-@dataclass
-class Plan:
-    """All that was found out."""
-
-    limit: MemoryLimit
-    facts: forecast.Facts
-    trials: list[Trial]
-    attempts: list[largest.Attempt] = field(default_factory=list)  # at the largest batch
-    climbed: list[Trial] = field(default_factory=list)  # on the way to the limit: no part of the forecast
-    noted: list[Steps] = field(default_factory=list)  # what steps took from TensorFlow's pool, in their order
-    came_after: float = 0.0  # seconds: its first training call
-    reached: bool = False  # already a small one did
-    unfenced: str = ""  # why nothing but good will holds the limit
-    wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
-    findings: list[Finding] = field(default_factory=list)
-    device: MemoryLimit | None = None  # one that is not here
-    remembered: bool = False  # nothing was tried: an earlier plan of the very same had been
-
-    @property
-    def point(self) -> forecast.Point:
-        if self.device is not None:
-            return forecast.on_device(self.facts, self.facts.rows)
-        point = forecast.forecast(self.facts, self.tried, self.facts.rows)
-        return forecast.beyond(point, self.room) if self.reached else point
-
-    @property
-    def tried(self) -> list[Trial]:
-        """What a forecast is made of: behind other sizes in the same process one needs more."""
-        return [*self.trials, *(attempt.ran[0] for attempt in self.attempts if attempt.ran)]
-
-    @property
-    def verified(self) -> list[Trial]:
-        return largest.ran_in(self.attempts)
-
-    @property
-    def overshot(self) -> list[int]:
-        """Sizes that came to the limit."""
-        return [attempt.overshot for attempt in self.attempts if attempt.overshot]
-
-    @property
-    def room(self) -> int:
-        """What the process may have, its program code included: that gives way when memory is short."""
-        return self.wanted.limit + self.facts.files
-
-    @property
-    def fits(self) -> bool | None:
-        """None: nothing is known of a step."""
-        if self.device is not None:
-            return self.point.high <= self.device.bytes
-        if not forecast.is_known(self.facts, self.trials) and not self.reached:
-            return None
-        return self.point.high <= self.room
-
-    @property
-    def coverage(self) -> float | None:
-        """The share of trainings that stay inside the interval; None: nobody has measured it for such a forecast."""
-        seldom = self.device is not None or self.reached or self.facts.told.get("loop") or not self.facts.static
-        return None if seldom or self.point.where == "validation" else forecast.COVERAGE[self.point.how]
-
-    @cached_property
-    def pool(self) -> largest.InPool | None:
-        """What would lie in it with other rows, by the last steps that were noted; None: nothing is known of one."""
-        if not self.noted:
-            return None
-        other = next((steps for steps in self.noted if steps.rows != self.noted[-1].rows), None)
-        return Replay(self.noted[-1], other).resident
-
-    @property
-    def search(self) -> largest.Search:
-        """For the largest batch, as far as it has come."""
-        return largest.Search(self.facts, self.trials, self.wanted, self.attempts, self.climbed, self.pool)
-
-    def would_fit(self, option: priced.Option) -> bool:
-        """With an option, by the same share of doubt; another machine is chosen so that it does."""
-        doubt = self.point.high / max(1, self.point.peak)
-        room = self.device.bytes if self.device is not None else self.room
-        return option.name == "machine" or option.peak * doubt <= room
-
-    @property
-    def largest(self) -> int:
-        if self.device is not None:
-            return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
-        # Where both verifications came to the limit, what was climbed to has been tried inside it, too.
-        return largest.largest(self.facts, self.verified or self.climbed, self.wanted)
-
-
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     if environment.get("KEEPFIT_DISABLE") == "1":  # nobody would stop the script at its training call
         raise CannotPlan("KEEPFIT_DISABLE=1 keeps the agent out of the script, and a plan needs it there")
@@ -140,11 +51,11 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         raise CannotPlan(f"--reserve leaves nothing of {limit.bytes >> 20} MiB ({limit.source})")
 
     asked = largest.Wanted(room, wanted.multiple, wanted.most)
-    memory = _Memory(wanted, asked)
+    earlier = EarlierPlans(wanted.runs, asked, wanted.search)
 
     def small(heard: Rehearsal) -> Ask | None:
         facts = forecast.Facts.of(heard.facts or {})
-        if wanted.device or facts.cut or memory.of(facts):
+        if wanted.device or facts.cut or earlier.tried(facts):
             return None
         tried = _trials(heard)
         if not climbs and (rows := forecast.next_trial(facts, room, tried)):
@@ -179,56 +90,13 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
             raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
         made.device = wanted.device
         return made
-    if known := memory.of(facts):
-        made.trials = [Trial(*one) for one in known["trials"]]
-        made.attempts = [largest.Attempt(tuple(Trial(*one) for one in ran)) for ran in known["attempts"]]
+    if known := earlier.tried(facts):
+        made.trials, made.attempts = known
         made.remembered = True
     elif wanted.search and made.trials and not made.unfenced:
         _search(made, wanted, environment)
-    memory.keep(made)
+    made.findings += earlier.keep(made)
     return made
-
-
-class _Memory:
-    """Earlier plans: what was tried of the very same training, and what the same one needed with other versions."""
-
-    def __init__(self, wanted: PlanOptions, asked: largest.Wanted) -> None:
-        self._runs, self._asked, self._search = wanted.runs, asked, wanted.search
-
-    def of(self, facts: forecast.Facts) -> Mapping[str, Any] | None:
-        """What was tried, where the script held as much before its training call then as it does now."""
-        found = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
-        return found if found and abs(int(found["in_use"]) - facts.in_use) < forecast.CHANCE else None
-
-    def _name(self, facts: forecast.Facts) -> str:
-        """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
-        asked = self._asked.of(facts)
-        words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
-                 sorted(facts.malloc.items()), facts.pooled)  # fmt: skip
-        return f"search {words}"
-
-    def keep(self, made: Plan) -> None:
-        told, point = made.facts.told, made.point
-        if not told.get("key") or self._runs is None:
-            return
-        name = f"forecast {told['likeness']} {point.how}"
-        before = choices.recall(self._runs, name) or {}
-        report = {"kind": "plan", "peak": point.peak, "low": point.low, "high": point.high,
-                  "versions": list(told["versions"]), "before": before.get("peak"),
-                  "versions_before": before.get("versions")}  # fmt: skip
-        made.findings += findings(report, "preflight")
-        now = time.time()
-        with contextlib.suppress(OSError):
-            self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
-        choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
-        if not made.remembered and not made.overshot and not made.reached:
-            attempts = [_as_kept(attempt.ran) for attempt in made.attempts]  # none of which came to the limit
-            known = {"in_use": made.facts.in_use, "trials": _as_kept(made.trials), "attempts": attempts}
-            choices.remember(self._runs, self._name(made.facts), now, known)
-
-
-def _as_kept(trials: Sequence[Trial]) -> list[list[float]]:
-    return [[trial.rows, trial.peak, trial.seconds] for trial in trials]
 
 
 @dataclass(frozen=True)
@@ -268,7 +136,7 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
 def _malloc(made: Plan) -> dict[str, str]:
     """How malloc keeps less, where that is among the options and the training may not fit, or might not an hour
     later."""
-    offered = any(option.name == "lean_malloc" for option in _options(made))
+    offered = any(option.name == "lean_malloc" for option in made.options)
     doubtful = forecast.DOUBT * made.point.peak > made.room
     return {setting: forecast.LEAN_MALLOC[setting] for setting in made.facts.unchosen if offered and doubtful}
 
@@ -322,81 +190,3 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
 def _doing(heard: Rehearsal) -> str:
     awake = [event["framework"] for event in heard.events if event.get("state") == "awake"]
     return f"preparing, with {' and '.join(awake)} imported" if awake else "not yet using a framework"
-
-
-def document(made: Plan) -> dict[str, Any]:
-    """The plan as the contract has it."""
-    point, facts = made.point, made.facts
-    told, limit = facts.told, made.device or made.limit
-    return {
-        "schema": "keepfit.plan/1",
-        "device": "gpu:0" if made.device else "host",
-        "limit_bytes": limit.bytes,
-        "limit_source": limit.source,
-        "batch_size": facts.rows,
-        "samples": facts.samples,
-        "predicted_peak_bytes": point.peak,
-        "interval_bytes": [point.low, point.high],
-        "coverage": made.coverage,
-        "how": point.how,
-        "static_peak_bytes": point.peak if made.device else forecast.static(facts, facts.rows).peak,
-        "fits": bool(made.fits),
-        "known": made.fits is not None,
-        "largest_batch": made.largest or None,
-        "verified": bool(made.largest) and not made.device,
-        "trials": len(made.attempts),  # of the largest batch
-        "small_trials": len(made.trials),
-        "overshot": len(made.overshot),
-        "grows": facts.grows and made.device is None,
-        "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
-                  for t in (*made.trials, *made.climbed, *made.verified)],
-        "peak_in": point.where,
-        "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
-        "phases": [] if made.device else forecast.phases(facts, point),
-        "layers": [dict(layer) for layer in facts.layers],
-        "options": [{**option.document(), "fits": made.would_fit(option)} for option in _options(made)],
-        "pipeline": [dict(stage) for stage in facts.pipeline],
-        "findings": [as_json(finding) for finding in made.findings],
-        "remembered": made.remembered,
-        "wrote": list(told.get("wrote") or ()),
-        "seconds": dict(told.get("seconds") or {}),
-        "not_counted": not_counted(made),
-    }  # fmt: skip
-
-
-def _options(made: Plan) -> list[priced.Option]:
-    if made.device is not None:
-        return priced.priced_on_device(made.facts, made.device.bytes)
-    return priced.priced(made.facts, made.tried, made.wanted.limit)
-
-
-def not_counted(made: Plan) -> list[str]:
-    facts = made.facts
-    if made.device is not None:
-        return [
-            "the driver's context, workspaces of convolutions, and what the allocator keeps",
-            "everything on the host: runtime, input pipeline, data held in memory",
-        ]
-    found = ["what callbacks and the script's own code take while it trains"]
-    if made.fits is None:
-        found.append("the training step itself: it has no graph, and nothing of it was tried")
-    if facts.grows:
-        keeper = "TensorFlow's pool" if facts.pooled else "malloc"
-        found.append(f"what {keeper} keeps of later steps, which may be more than of those that were tried")
-    if made.unfenced:
-        found.append(f"the largest batch: no cgroup could be made to hold it at the limit ({made.unfenced})")
-    if why := (facts.told.get("validation") or {}).get("failed"):
-        found.append(f"the validation: {why}")
-    if facts.told.get("first_only"):
-        found.append("sequences longer than those of the first batch")
-    if any(stage["stage"] == "cache" and not stage["elements"] for stage in facts.pipeline):
-        found.append("a cache in memory, of a dataset that does not tell how long it is")
-    if facts.cut:
-        found.append(f"a measurement: {facts.cut}")
-    if facts.told.get("own_step"):
-        found.append("what a train_step of the model's own does outside of its graph")
-    if int(facts.told.get("replicas") or 1) > 1:
-        found.append(f"the other {int(facts.told['replicas']) - 1} replicas: the forecast is for one")
-    if not facts.static:
-        found.append("activations by layer: the model runs eagerly, and has no graph")
-    return found

@@ -1,0 +1,178 @@
+"""All that was found out of a training, and what it comes to: in numbers, and as the contract has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..facts import Finding, MemoryLimit, as_json
+from . import forecast, largest
+from . import options as priced
+from .micro_batch import Trial
+from .pool import Replay, Steps
+
+
+@dataclass
+class Plan:
+    """All that was found out."""
+
+    limit: MemoryLimit
+    facts: forecast.Facts
+    trials: list[Trial]
+    attempts: list[largest.Attempt] = field(default_factory=list)  # at the largest batch
+    climbed: list[Trial] = field(default_factory=list)  # on the way to the limit: no part of the forecast
+    noted: list[Steps] = field(default_factory=list)  # what steps took from TensorFlow's pool, in their order
+    came_after: float = 0.0  # seconds: its first training call
+    reached: bool = False  # already a small one did
+    unfenced: str = ""  # why nothing but good will holds the limit
+    wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
+    findings: list[Finding] = field(default_factory=list)
+    device: MemoryLimit | None = None  # one that is not here
+    remembered: bool = False  # nothing was tried: an earlier plan of the very same had been
+
+    @property
+    def point(self) -> forecast.Point:
+        if self.device is not None:
+            return forecast.on_device(self.facts, self.facts.rows)
+        point = forecast.forecast(self.facts, self.tried, self.facts.rows)
+        return forecast.beyond(point, self.room) if self.reached else point
+
+    @property
+    def tried(self) -> list[Trial]:
+        """What a forecast is made of: behind other sizes in the same process one needs more."""
+        return [*self.trials, *(attempt.ran[0] for attempt in self.attempts if attempt.ran)]
+
+    @property
+    def verified(self) -> list[Trial]:
+        return largest.ran_in(self.attempts)
+
+    @property
+    def overshot(self) -> list[int]:
+        """Sizes that came to the limit."""
+        return [attempt.overshot for attempt in self.attempts if attempt.overshot]
+
+    @property
+    def room(self) -> int:
+        """What the process may have, its program code included: that gives way when memory is short."""
+        return self.wanted.limit + self.facts.files
+
+    @property
+    def fits(self) -> bool | None:
+        """None: nothing is known of a step."""
+        if self.device is not None:
+            return self.point.high <= self.device.bytes
+        if not forecast.is_known(self.facts, self.trials) and not self.reached:
+            return None
+        return self.point.high <= self.room
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of trainings that stay inside the interval; None: nobody has measured it for such a forecast."""
+        seldom = self.device is not None or self.reached or self.facts.told.get("loop") or not self.facts.static
+        return None if seldom or self.point.where == "validation" else forecast.COVERAGE[self.point.how]
+
+    @cached_property
+    def pool(self) -> largest.InPool | None:
+        """What would lie in it with other rows, by the last steps that were noted; None: nothing is known of one."""
+        if not self.noted:
+            return None
+        other = next((steps for steps in self.noted if steps.rows != self.noted[-1].rows), None)
+        return Replay(self.noted[-1], other).resident
+
+    @property
+    def search(self) -> largest.Search:
+        """For the largest batch, as far as it has come."""
+        return largest.Search(self.facts, self.trials, self.wanted, self.attempts, self.climbed, self.pool)
+
+    def would_fit(self, option: priced.Option) -> bool:
+        """With an option, by the same share of doubt; another machine is chosen so that it does."""
+        doubt = self.point.high / max(1, self.point.peak)
+        room = self.device.bytes if self.device is not None else self.room
+        return option.name == "machine" or option.peak * doubt <= room
+
+    @property
+    def options(self) -> list[priced.Option]:
+        """What would make it need less, the cheapest first."""
+        if self.device is not None:
+            return priced.priced_on_device(self.facts, self.device.bytes)
+        return priced.priced(self.facts, self.tried, self.wanted.limit)
+
+    @property
+    def largest(self) -> int:
+        if self.device is not None:
+            return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
+        # Where both verifications came to the limit, what was climbed to has been tried inside it, too.
+        return largest.largest(self.facts, self.verified or self.climbed, self.wanted)
+
+
+def document(made: Plan) -> dict[str, Any]:
+    """The plan as the contract has it."""
+    point, facts = made.point, made.facts
+    told, limit = facts.told, made.device or made.limit
+    return {
+        "schema": "keepfit.plan/1",
+        "device": "gpu:0" if made.device else "host",
+        "limit_bytes": limit.bytes,
+        "limit_source": limit.source,
+        "batch_size": facts.rows,
+        "samples": facts.samples,
+        "predicted_peak_bytes": point.peak,
+        "interval_bytes": [point.low, point.high],
+        "coverage": made.coverage,
+        "how": point.how,
+        "static_peak_bytes": point.peak if made.device else forecast.static(facts, facts.rows).peak,
+        "fits": bool(made.fits),
+        "known": made.fits is not None,
+        "largest_batch": made.largest or None,
+        "verified": bool(made.largest) and not made.device,
+        "trials": len(made.attempts),  # of the largest batch
+        "small_trials": len(made.trials),
+        "overshot": len(made.overshot),
+        "grows": facts.grows and made.device is None,
+        "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
+                  for t in (*made.trials, *made.climbed, *made.verified)],
+        "peak_in": point.where,
+        "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
+        "phases": [] if made.device else forecast.phases(facts, point),
+        "layers": [dict(layer) for layer in facts.layers],
+        "options": [{**option.document(), "fits": made.would_fit(option)} for option in made.options],
+        "pipeline": [dict(stage) for stage in facts.pipeline],
+        "findings": [as_json(finding) for finding in made.findings],
+        "remembered": made.remembered,
+        "wrote": list(told.get("wrote") or ()),
+        "seconds": dict(told.get("seconds") or {}),
+        "not_counted": not_counted(made),
+    }  # fmt: skip
+
+
+def not_counted(made: Plan) -> list[str]:
+    facts = made.facts
+    if made.device is not None:
+        return [
+            "the driver's context, workspaces of convolutions, and what the allocator keeps",
+            "everything on the host: runtime, input pipeline, data held in memory",
+        ]
+    found = ["what callbacks and the script's own code take while it trains"]
+    if made.fits is None:
+        found.append("the training step itself: it has no graph, and nothing of it was tried")
+    if facts.grows:
+        keeper = "TensorFlow's pool" if facts.pooled else "malloc"
+        found.append(f"what {keeper} keeps of later steps, which may be more than of those that were tried")
+    if made.unfenced:
+        found.append(f"the largest batch: no cgroup could be made to hold it at the limit ({made.unfenced})")
+    if why := (facts.told.get("validation") or {}).get("failed"):
+        found.append(f"the validation: {why}")
+    if facts.told.get("first_only"):
+        found.append("sequences longer than those of the first batch")
+    if any(stage["stage"] == "cache" and not stage["elements"] for stage in facts.pipeline):
+        found.append("a cache in memory, of a dataset that does not tell how long it is")
+    if facts.cut:
+        found.append(f"a measurement: {facts.cut}")
+    if facts.told.get("own_step"):
+        found.append("what a train_step of the model's own does outside of its graph")
+    if int(facts.told.get("replicas") or 1) > 1:
+        found.append(f"the other {int(facts.told['replicas']) - 1} replicas: the forecast is for one")
+    if not facts.static:
+        found.append("activations by layer: the model runs eagerly, and has no graph")
+    return found
