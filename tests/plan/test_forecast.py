@@ -233,7 +233,7 @@ def test_a_second_attempt_does_not_leap():
         search = largest.Search(known, trials, largest.Wanted(limit * MIB), [largest.Attempt((first,))],
                                 pool=lambda *sizes: sizes[-1] * 18 * MIB)  # fmt: skip
         found[limit] = search.next_size()
-    assert found == {1410: 58, 1536: 61}  # of 58 and 65 that would fit
+    assert found == {1410: 58, 1536: 60}  # of 58 and 65 that would fit
 
 
 def test_a_pool_that_does_not_explain_the_trials_is_not_believed():
@@ -245,21 +245,41 @@ def test_a_pool_that_does_not_explain_the_trials_is_not_believed():
 
 
 def test_more_rows_may_need_less_by_the_pool():
-    """As in a model of two towers: 1,394 rows need more than 1,550."""
+    """As in a model of two towers: 1,394 rows need more than 1,550. It cannot be told exactly where (in 2 GiB 2,374
+    seemed to fit, and then 2,036: both came to the limit), and so the first attempt stays below."""
 
     def pool(*sizes):
         return (sizes[-1] * MIB) - (200 * MIB if sizes[-1] >= 1500 else 0)
 
     known = facts(1536, 300 * MIB, MIB, pool=True, malloc=AS_IT_IS)
     trials, wanted = [Trial(48, 348 * MIB), Trial(768, 1068 * MIB)], largest.Wanted(1750 * MIB)
-    assert 1500 <= largest.Search(known, trials, wanted, pool=pool).next_size() <= 1580
+    search = largest.Search(known, trials, wanted, pool=pool)
+    first = search.next_size()
+    assert 1280 <= first <= 1380
+    ran = largest.Attempt((Trial(first, 300 * MIB + pool(first)),))
+    assert 1500 <= dataclasses.replace(search, attempts=[ran]).next_size() <= 1640
+
+
+def test_the_first_attempt_stays_below_a_jump_that_may_come_sooner():
+    """Of 2,036 rows of two towers one training needed 1,912 MiB and another 2,178: which tower comes first is chance."""
+
+    def pool(*sizes):
+        return sizes[-1] * MIB // 2 + (300 * MIB if sizes[-1] > 2000 else 0)
+
+    known = facts(1536, 300 * MIB, MIB // 2, pool=True, malloc=AS_IT_IS)
+    trials, wanted = [Trial(48, 324 * MIB), Trial(768, 684 * MIB)], largest.Wanted(1450 * MIB)
+    search = largest.Search(known, trials, wanted, pool=pool)
+    first = search.next_size()
+    assert 1850 < first <= 2000 / 1.04 + 1
+    ran = largest.Attempt((Trial(first, 300 * MIB + pool(first)),))
+    assert first < dataclasses.replace(search, attempts=[ran]).next_size() <= 2000
 
 
 def test_behind_one_that_came_to_the_limit_a_played_one_begins_closely():
     known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)
     trials, wanted = [Trial(8, 320 * MIB), Trial(128, 556 * MIB)], largest.Wanted(1300 * MIB)
     overshot = [largest.Attempt(overshot=500)]
-    assert largest.Search(known, trials, wanted, overshot, pool=lambda *sizes: sizes[-1] * 2 * MIB).next_size() == 430
+    assert largest.Search(known, trials, wanted, overshot, pool=lambda *sizes: sizes[-1] * 2 * MIB).next_size() == 400
     assert largest.Search(known, trials, wanted, overshot).next_size() == 314  # half-way
 
 
@@ -286,6 +306,34 @@ def test_where_a_stretch_would_jump_a_shorter_one_may_not():
 
     search = largest.Search(known, trials, wanted, [largest.Attempt(overshot=500)], pool=pool)
     assert 439 <= search.next_stretch([Trial(430, 1160 * MIB)]) <= 442
+
+
+def test_a_single_row_that_nearly_fills_the_room_is_tried_alone():
+    """A MobileNetV2 in 1 GiB: beside all that a forecast takes a row needed 1,006 MiB, or more than there was; alone
+    950, and five rows ran."""
+    known, wanted = facts(64, 843 * MIB, 12 * MIB, pool=True, malloc=AS_IT_IS), largest.Wanted(1 << 30)
+
+    def pool(*sizes):
+        return 180 * MIB + sizes[-1] * 5 * MIB
+
+    in_it = largest.Search(known, [Trial(1, 1006 * MIB)], wanted, pool=pool)
+    at_the_limit = largest.Search(known, [], wanted, [largest.Attempt(overshot=1)])
+    assert in_it.next_size() == at_the_limit.next_size() == 1
+    assert at_the_limit.next_stretch([Trial(1, 950 * MIB)]) == 2
+    of_eights = dataclasses.replace(wanted, multiple=8)
+    assert dataclasses.replace(at_the_limit, wanted=of_eights).next_size() == 0
+
+
+def test_the_last_sizes_come_close_to_the_limit_for_nothing_is_lost():
+    """An encoder in 1 GiB: 56 rows left 31 MiB, which is three rows, and 60 ran."""
+    known, wanted = facts(192, 390 * MIB, 8 * MIB, pool=True, malloc=AS_IT_IS), largest.Wanted(1 << 30)
+    trials, first, second = [Trial(6, 543 * MIB), Trial(29, 793 * MIB)], Trial(53, 962 * MIB), Trial(56, 993 * MIB)
+    search = largest.Search(
+        known, trials, wanted, [largest.Attempt((first,))], pool=lambda *sizes: sizes[-1] * 10 * MIB
+    )
+    assert search.next_stretch([second]) == 58
+    assert search.next_stretch([second, Trial(57, 1005 * MIB)]) == 58
+    assert search.next_stretch([second, Trial(58, 1015 * MIB)]) == 0
 
 
 def test_nothing_is_climbed_that_takes_long():

@@ -36,16 +36,20 @@ EXPLAINED = 1.3
 FREE, CLOSER = ((64 << 20, 0.1), (28 << 20, 0.02)), (24 << 20, 0.012)  # (bytes, share)
 # Where the pool that the tensors lie in can be played with other rows, the first may come closer, too; one behind
 # a size that came to the limit begins at this share of it, and none is so many times what was noted.
-PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.86, 8
+PLAYED, BELOW, FAR = (48 << 20, 0.04), 0.8, 8
+# Which operation comes first is chance: what lies in the pool was seen to jump with so many times fewer rows than it
+# does where it is played (two towers, side by side). The first attempt stays below such a jump.
+SOONER = (1.0, 1.02, 1.04)
+LAST = (8 << 20, 0.005)  # what the last sizes of all leave free where there is a pool, each behind one that ran
 # Of what the trials' peaks differ by: where more of it is not in the pool, what was noted does not tell of more rows.
 UNEXPLAINED = 0.35
 # Where the first has left so much that by the pool the second could have so many times its rows, it begins on this part
 # of the way: what came to the limit at once would leave no more than the first, and it can stretch from there.
-LEAP, PART = 1.06, 0.6
+LEAP, PART = 1.06, 0.5
 GLANCES = 4  # at smaller ones, where a stretch would jump: one row more or less may do
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
-WORTH = 1.02  # times what is known to fit: less is no gain
+WORTH, LITTLE = 1.02, 1.01  # times what is known to fit: less is no gain, in a fresh process and behind another size
 
 
 # Bytes that lie in TensorFlow's pool in steps of so many rows, behind others in the same process.
@@ -67,6 +71,9 @@ class Wanted:
     def rounded(self, rows: int) -> int:
         rows = min(rows, self.most) if self.most else rows
         return rows - rows % self.multiple
+
+    def rounded_up(self, rows: float) -> int:
+        return -int(-rows // self.multiple) * self.multiple
 
 
 @dataclass(frozen=True)
@@ -110,22 +117,24 @@ class Search:
         Where a size came to the limit, it is half-way between that and what did not.
         """
         ran = ran_in(self.attempts)
-        if not (self.trials or ran) or len(self.attempts) >= ATTEMPTS:
+        if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
             return 0
         best = largest(self.facts, ran, self.wanted)
         if overshot := [attempt.overshot for attempt in self.attempts if attempt.overshot]:
-            half_way = (max(trial.rows for trial in (*self._tried, *ran)) + min(overshot)) // 2
+            below = max((trial.rows for trial in (*self._tried, *ran)), default=0)
+            # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
+            half_way = max(1, (below + min(overshot)) // 2)
             rows = max(half_way, int(BELOW * min(overshot))) if self._explaining is not None else half_way
         elif self._explaining is not None:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
                 rows = self._in_spite(ran[0])
-            elif best and rows > LEAP * best:
-                rows = best + int(PART * (rows - best))
         elif ran:
             rows = self._beyond(ran[0])
         else:
             rows = self._first()
+        if not ran and self.wanted.rounded(rows) < 1:  # what was tried in small is most of the room: then it is that
+            rows = largest(self.facts, self.trials, self.wanted)
         rows = self.wanted.rounded(rows)
         return rows if rows >= max(1, WORTH * best) else 0
 
@@ -135,13 +144,17 @@ class Search:
             return 0
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
-        at_most = _left(self.facts, self.wanted, 1, last.spread)
+        # Nothing is lost where it comes to the limit: another has run, and no attempt is left behind this one.
+        at_most = _below(self.wanted, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
         short = SHORT * last.rows
         if explained:  # what is left behind half-way is for what was not foreseen
             short = max(short, (last.rows + reached) / 2)
-        most, least = min(reached, max(last.rows + self.wanted.multiple, int(short))), WORTH * last.rows
+        most = min(reached, max(last.rows + self.wanted.multiple, int(short)))
+        least = (LITTLE if self.facts.pooled else WORTH) * last.rows
+        if explained:  # by the rows so far there may be no more of them where they are few; the pool knows better
+            most = max(most, self.wanted.rounded_up(least))
         sizes = [self.wanted.rounded(int(most - max(0, most - least) * look / GLANCES)) for look in range(GLANCES + 1)]
         return next((size for size in sizes if size >= least and not self._jumps(last, size, at_most)), 0)
 
@@ -182,9 +195,7 @@ class Search:
     def _first(self) -> int:
         facts, wanted, tried = self.facts, self.wanted, self._tried
         at_most = _left(facts, wanted, 0, tried[-1].spread // 2)
-        rows = _reaching(facts, _calm(tried[-1]), _slope(facts, tried), STEEPER[1], at_most)
-        # So little room that what was tried in small is most of it: then it is that.
-        return rows if wanted.rounded(rows) >= 1 else largest(facts, self.trials, wanted)
+        return _reaching(facts, _calm(tried[-1]), _slope(facts, tried), STEEPER[1], at_most)
 
     def _beyond(self, alone: Trial) -> int:
         """By one that was alone in its process, as this will be: sizes behind others lie too close to tell of a row."""
@@ -194,36 +205,44 @@ class Search:
     def _in_spite(self, alone: Trial) -> int:
         """Of what the pool says: by the line, or a little more rows than ran. Nothing is lost where that fails, for no
         attempt is left behind it."""
-        multiple = self.wanted.multiple
-        little = -int(-WORTH * alone.rows // multiple) * multiple
+        little = self.wanted.rounded_up(WORTH * alone.rows)
         slope = _further(self.facts, self.trials, self.climbed, alone)
         inside = alone.peak + slope * (little - alone.rows) + self.facts.later <= self.wanted.limit
         return max(self._beyond(alone), little if inside else 0)
 
     def _played(self, pool: InPool) -> int:
         """By what would lie in the pool, beside all else: as much as there was in the trials, on the average."""
-
-        def need(rows: int) -> float:
-            return pool(rows) + AHEAD * self.facts.row * rows  # batches on their way are in no trial of the small ones
-
         tried, alone = self._tried, [attempt.ran[0] for attempt in self.attempts]
+        sooner = (1.0,) if self.attempts else SOONER
+
+        def need(rows: int) -> float:  # batches on their way are in no trial of the small ones
+            return max(pool(int(share * rows)) for share in sooner) + AHEAD * self.facts.row * rows
+
         beside = fmean([fmean(self._beside(pool)), *(trial.peak - need(trial.rows) for trial in alone)])
-        least, share = CLOSER if self.attempts else PLAYED
-        room = self.wanted.limit - max(least, int(share * self.wanted.limit)) - self.facts.later - beside
+        room = _below(self.wanted, CLOSER if self.attempts else PLAYED) - self.facts.later - beside
         fits, fails = 0, max(trial.rows for trial in (*tried, *alone))
         while fails <= FAR * tried[-1].rows and need(fails) <= room:
             fits, fails = fails, 2 * fails
         while fails - fits > 1:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
+        best = largest(self.facts, alone, self.wanted)
+        if not best:
+            return fits
         # More rows may need less, where what was too large for one place finds room in the next.
         beyond = (int(fits * (1 + FALLS * step / LOOKS)) for step in range(LOOKS, 0, -1))
-        return next((rows for rows in beyond if need(rows) <= room), fits)
+        rows = next((rows for rows in beyond if need(rows) <= room), fits)
+        part = best + int(PART * (rows - best))
+        return part if rows > LEAP * best and need(part) <= room else rows
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
     """Bytes of the limit that an attempt may come to."""
-    least, share = CLOSER if attempt and facts.keeps_little else FREE[attempt]
+    return _below(wanted, CLOSER if attempt and facts.keeps_little else FREE[attempt], spread)
+
+
+def _below(wanted: Wanted, free: tuple[int, float], spread: int = 0) -> int:
+    least, share = free
     return wanted.limit - max(least, int(share * wanted.limit), spread)
 
 
@@ -246,8 +265,8 @@ def _further(facts: Facts, trials: Sequence[Trial], climbed: Sequence[Trial], la
 
     As few rows as the small trials had say nothing of a further one: then it is the graph's and theirs.
     """
-    if last.rows <= max((trial.rows for trial in trials), default=0):
-        known = line(facts, trials)
+    if last.rows <= max((trial.rows for trial in trials), default=last.rows):
+        known = line(facts, trials or [last])
         return known.slope if known is not None else 0.0
     took = (last.peak - facts.in_use - facts.model["trainable"] - FIRST) / last.rows
     slopes = [took, _between(min(trials, key=lambda trial: trial.rows), last)]

@@ -93,8 +93,9 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     if known := earlier.tried(facts):
         made.trials, made.attempts = known
         made.remembered = True
-    elif wanted.search and made.trials and not made.unfenced:
+    elif wanted.search and (made.trials or made.overshot) and not made.unfenced:
         _search(made, wanted, environment)
+        made.reached = made.reached and made.largest < facts.rows  # alone in its process it may have run
     made.findings += earlier.keep(made)
     return made
 
@@ -144,7 +145,7 @@ def _malloc(made: Plan) -> dict[str, str]:
 def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
     """Verify the largest batch, each attempt in a process of its own."""
     before = [*made.trials, *made.climbed]
-    slowest = max(trial.seconds / trial.rows for trial in before)
+    slowest = max((trial.seconds / trial.rows for trial in before), default=0.0)
     while rows := made.search.next_size():
 
         def sizes(heard: Rehearsal, rows: int = rows) -> Ask | None:
