@@ -46,7 +46,7 @@ UNEXPLAINED = 0.35
 # Where the first has left so much that by the pool the second could have so many times its rows, it begins on this part
 # of the way: what came to the limit at once would leave no more than the first, and it can stretch from there.
 LEAP, PART = 1.06, 0.5
-GLANCES = 4  # at smaller ones, where a stretch would jump: one row more or less may do
+GLANCES = 4  # at further sizes, where one would jump: one row more or less may do
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
 WORTH, LITTLE = 1.02, 1.01  # times what is known to fit: less is no gain, in a fresh process and behind another size
@@ -148,15 +148,17 @@ class Search:
         at_most = _below(self.wanted, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
-        short = SHORT * last.rows
-        if explained:  # what is left behind half-way is for what was not foreseen
-            short = max(short, (last.rows + reached) / 2)
-        most = min(reached, max(last.rows + self.wanted.multiple, int(short)))
+        short = max(last.rows + self.wanted.multiple, int(SHORT * last.rows))
+        # Explained, what is left behind half-way is for what was not foreseen.
+        most = min(reached, max(short, (last.rows + reached) // 2) if explained else short)
         least = (LITTLE if self.facts.pooled else WORTH) * last.rows
         if explained:  # by the rows so far there may be no more of them where they are few; the pool knows better
             most = max(most, self.wanted.rounded_up(least))
         sizes = [self.wanted.rounded(int(most - max(0, most - least) * look / GLANCES)) for look in range(GLANCES + 1)]
-        return next((size for size in sizes if size >= least and not self._jumps(last, size, at_most)), 0)
+        inside = (size for size in sizes if size >= least and not self._jumps(last, size, at_most))
+        # Where by the pool there is none, but by the rows so far there is: a jump that was foreseen may not come.
+        in_spite = self.wanted.rounded(min(reached, short))
+        return next(inside, in_spite if in_spite >= least else 0)
 
     def _jumps(self, last: Trial, rows: int, at_most: int) -> bool:
         """Whether what lies in the pool would grow by more than there is left."""
@@ -232,8 +234,12 @@ class Search:
         # More rows may need less, where what was too large for one place finds room in the next.
         beyond = (int(fits * (1 + FALLS * step / LOOKS)) for step in range(LOOKS, 0, -1))
         rows = next((rows for rows in beyond if need(rows) <= room), fits)
-        part = best + int(PART * (rows - best))
-        return part if rows > LEAP * best and need(part) <= room else rows
+        if rows <= LEAP * best:
+            return rows
+        shares = (PART + (1 - PART) * look / GLANCES for look in range(GLANCES + 1))
+        parts = (best + int(share * (rows - best)) for share in shares)
+        # From where stretching comes there: what outgrows its place behind another size takes a further one.
+        return next((part for part in parts if pool(part, rows) + need(rows) - pool(rows) <= room), rows)
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
