@@ -41,9 +41,15 @@ def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(t
 def test_sizes_behind_one_another_are_remembered_as_one_attempt(tmp_path):
     earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
     first, second, behind = (Trial(rows, rows * MIB, 1.0) for rows in (1000, 1400, 1450))
-    attempts = [largest.Attempt((first,)), largest.Attempt((second, behind))]
+    attempts = [largest.Attempt((first,)), largest.Attempt((second, behind), overshot=1500)]
     earlier.keep(made(attempts=attempts))
     assert earlier.tried(FACTS) == (TRIALS, attempts)
+
+
+def test_an_attempt_that_only_came_to_the_limit_is_not_remembered(tmp_path):
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier.keep(made(attempts=[largest.Attempt((Trial(1000, 1000 * MIB, 1.0),)), largest.Attempt(overshot=1500)]))
+    assert earlier.tried(FACTS) is None
 
 
 def test_without_a_fence_it_says_what_that_leaves_out():

@@ -28,7 +28,7 @@ class EarlierPlans:
         known = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
         if not known or abs(int(known["in_use"]) - facts.in_use) >= forecast.CHANCE:
             return None
-        attempts = [largest.Attempt(tuple(_trials(ran))) for ran in known["attempts"]]
+        attempts = [largest.Attempt(tuple(_trials(ran)), overshot) for ran, overshot in known["attempts"]]
         return _trials(known["trials"]), attempts
 
     def _name(self, facts: forecast.Facts) -> str:
@@ -36,7 +36,7 @@ class EarlierPlans:
         asked = self._asked.of(facts)
         words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
                  sorted(facts.malloc.items()), facts.pooled)  # fmt: skip
-        return f"search {words}"
+        return f"searched {words}"
 
     def keep(self, made: Plan) -> list[Finding]:
         """What is to be said of the difference to an earlier one."""
@@ -52,8 +52,9 @@ class EarlierPlans:
         with contextlib.suppress(OSError):
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
-        if not made.remembered and not made.overshot and not made.reached:
-            attempts = [_as_kept(attempt.ran) for attempt in made.attempts]  # none of which came to the limit
+        # Of attempts that only came to the limit nothing was learnt: the next plan may have more luck.
+        if not made.remembered and not made.reached and all(attempt.ran for attempt in made.attempts):
+            attempts = [(_as_kept(attempt.ran), attempt.overshot) for attempt in made.attempts]
             known = {"in_use": made.facts.in_use, "trials": _as_kept(made.trials), "attempts": attempts}
             choices.remember(self._runs, self._name(made.facts), now, known)
         return findings(report, "preflight")
