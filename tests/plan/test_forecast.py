@@ -350,17 +350,6 @@ def test_the_last_sizes_come_close_to_the_limit_for_nothing_is_lost():
     assert search.next_stretch([second, Trial(58, 1015 * MIB)]) == 0
 
 
-def test_both_attempts_stretch_where_there_is_a_pool_and_the_second_goes_on_from_there():
-    """What has run behind others runs alone, and what came to the limit behind others may run alone."""
-    known, wanted = facts(64, 330 * MIB, 18 * MIB, pool=True, malloc=AS_IT_IS), largest.Wanted(1536 * MIB)
-    trials, ran = [Trial(1, 350 * MIB), Trial(31, 890 * MIB)], (Trial(50, 1350 * MIB), Trial(55, 1440 * MIB))
-    search = largest.Search(known, trials, wanted, pool=lambda *sizes: sizes[-1] * 18 * MIB)
-    assert 50 < search.next_stretch(ran[:1]) <= 55
-    for overshot, rows in ((60, 57), (58, 57), (56, 57)):
-        assert dataclasses.replace(search, attempts=[largest.Attempt(ran, overshot)]).next_size() == rows
-    assert 56 < dataclasses.replace(search, attempts=[largest.Attempt(ran)]).next_size() <= 60
-
-
 def test_nothing_is_climbed_that_takes_long():
     known, wanted = facts(256), largest.Wanted(64 << 30)
     trials = [Trial(8, 332 * MIB, 0.25), Trial(64, 556 * MIB, 2.0)]

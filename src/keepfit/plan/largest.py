@@ -5,8 +5,7 @@ there, each time by less than what the line promises; what it learns brings two 
 the training itself will be, close to the limit without going beyond it. Where one came to the limit all the same, the
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
-it is not a line that the attempts go by, but what would lie there; and as that jumps, by chance too, both go on until
-little is left. Nothing is lost where they come to the limit then, for another size has run.
+it is not a line that the attempts go by, but what would lie there.
 """
 
 from __future__ import annotations
@@ -126,13 +125,10 @@ class Search:
             # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
             half_way = max(1, (below + min(overshot)) // 2)
             rows = max(half_way, int(BELOW * min(overshot))) if self._explaining is not None else half_way
-            if best:  # it was behind others, which have left the less for it: alone more may run
-                part = best + int(PART * (self._beyond(ran[0]) - best))
-                rows = max(rows, part, self.wanted.rounded_up(WORTH * best))
         elif self._explaining is not None:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
-                rows = self._in_spite(ran[0], best)
+                rows = self._in_spite(ran[0])
         elif ran:
             rows = self._beyond(ran[0])
         else:
@@ -148,7 +144,7 @@ class Search:
             return 0
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
-        # Nothing is lost where it comes to the limit, for another has run.
+        # Nothing is lost where it comes to the limit: another has run, and no attempt is left behind this one.
         at_most = _below(self.wanted, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
@@ -173,12 +169,12 @@ class Search:
     def stretches(self) -> int:
         """How many sizes the next attempt may try.
 
-        Only where there is a pool, behind one that came to the limit, or in the last where malloc keeps little of the
-        sizes before. Elsewhere it gained nothing (16 rows of `bench largest`), and came to the limit more often.
+        Only behind one that came to the limit, or in the last where malloc keeps little of the sizes before. Elsewhere
+        it gained nothing (16 rows of `bench largest`), and came to the limit more often.
         """
         last = len(self.attempts) == ATTEMPTS - 1
         overshot = any(attempt.overshot for attempt in self.attempts)
-        return STRETCHED if self.facts.pooled or overshot or (last and self.facts.keeps_little) else 1
+        return STRETCHED if overshot or (last and self.facts.keeps_little) else 1
 
     @property
     def _tried(self) -> list[Trial]:
@@ -208,10 +204,10 @@ class Search:
         slope = _further(self.facts, self.trials, self.climbed, alone)
         return _reaching(self.facts, alone, slope, 1.0, _left(self.facts, self.wanted, 1, alone.spread // 2))
 
-    def _in_spite(self, alone: Trial, best: int) -> int:
+    def _in_spite(self, alone: Trial) -> int:
         """Of what the pool says: by the line, or a little more rows than ran. Nothing is lost where that fails, for no
         attempt is left behind it."""
-        little = self.wanted.rounded_up(WORTH * best)
+        little = self.wanted.rounded_up(WORTH * alone.rows)
         slope = _further(self.facts, self.trials, self.climbed, alone)
         inside = alone.peak + slope * (little - alone.rows) + self.facts.later <= self.wanted.limit
         return max(self._beyond(alone), little if inside else 0)
@@ -232,7 +228,7 @@ class Search:
         while fails - fits > 1:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
-        best = largest(self.facts, ran_in(self.attempts), self.wanted)
+        best = largest(self.facts, alone, self.wanted)
         if not best:
             return fits
         # More rows may need less, where what was too large for one place finds room in the next.
