@@ -75,8 +75,8 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
     told = plan(tmp_path, "fit", "--memory", "850MiB", "--multiple-of", "8", "--reserve", "100MiB")
     assert told["verified"] and told["largest_batch"] % 8 == 0
     assert 1 <= told["trials"] <= 2 and told["small_trials"] == 2
-    # In a pool (oneDNN's, on x86-64) sizes go on behind one that ran, until little is left; what is told has run.
-    assert told["overshot"] <= (told["trials"] if platform.machine() == "x86_64" else 0)
+    # In a pool (oneDNN's, on x86-64) the last attempt goes on until little is left, or it comes to the limit.
+    assert told["overshot"] <= (1 if platform.machine() == "x86_64" else 0)
     peaks = {trial["rows"]: trial["peak_bytes"] for trial in told["tried"]}
     assert 0.85 * (750 << 20) < max(peaks.values()) <= 750 << 20
     assert told["largest_batch"] == max(peaks)

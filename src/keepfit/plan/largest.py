@@ -5,7 +5,8 @@ there, each time by less than what the line promises; what it learns brings two 
 the training itself will be, close to the limit without going beyond it. Where one came to the limit all the same, the
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
-it is not a line that the attempts go by, but what would lie there.
+it is not a line that the attempts go by, but what would lie there; that jumps, by chance too, and so the last sizes may
+come to the limit: nothing is lost, for another has run.
 """
 
 from __future__ import annotations
