@@ -16,11 +16,10 @@ from pathlib import Path
 from tests import stage
 
 from . import tables
-from .largest import fits
+from .largest import STEPS, fits
 from .rows import Rows
 
 FOUND = Path(os.environ.get("BENCH_FOUND", Path(__file__).parent.parent / "docs" / "rows" / "largest.csv"))
-STEPS = int(os.environ.get("BENCH_STEPS", "4"))
 BUDGETS = os.environ.get("BENCH_BUDGETS", "1536").split(",")
 EACH = int(os.environ.get("BENCH_EACH", "4"))
 HEADER = ("model", "budget MiB", "found", "ran", "0.95 of the largest", "ran", "the largest that ran once", "ran")
@@ -43,7 +42,7 @@ def main() -> None:
 def _one(name: str, budget: int, largest: int, found: int) -> list[object]:
     sizes = [found, int(0.95 * largest), largest]
     with ThreadPoolExecutor(2) as pool:  # in turns, two at a time
-        ran = list(pool.map(lambda size: fits(name, size, budget << 20, STEPS), sizes * EACH))
+        ran = list(pool.map(lambda size: fits(name, size, budget << 20), sizes * EACH))
     told = [[size, f"{sum(ran[place :: len(sizes)])} of {EACH}"] for place, size in enumerate(sizes)]
     return [name, budget, *told[0], *told[1], *told[2]]
 

@@ -97,3 +97,13 @@ def test_a_largest_batch_that_was_tried_for_few_steps_is_said_to_be_one():
     texts = [plan_text.render(whole.document(one), colours=False, width=100) for one in made]
     lines = [next(line for line in text.splitlines() if line.startswith(said)) for text in texts]
     assert lines == [f"{longer} (lean_malloc: set it, and plan again)", longer, said]
+
+
+def test_room_for_later_steps_is_said():
+    """A pool grows a little, and that is left free: the steps that were tried speak for the others."""
+    pooled = replace(FACTS, told={**FACTS.told, "pool": True})
+    wanted = largest.Wanted(2 << 30).of(pooled)
+    made = whole.Plan(MemoryLimit(2 << 30, "--memory"), pooled, [], [largest.Attempt((Trial(300, 1900 * MIB, 0.8),))],
+                      wanted=wanted)  # fmt: skip
+    text = plan_text.render(whole.document(made), colours=False, width=100)
+    assert "largest batch that was tried and fits: 300, with 31 MiB left for what later steps keep\n" in text

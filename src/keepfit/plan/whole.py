@@ -130,6 +130,7 @@ def document(made: Plan) -> dict[str, Any]:
         "small_trials": len(made.trials),
         "overshot": len(made.overshot),
         "grows": facts.grows and made.device is None,
+        "left_for_later_steps_bytes": 0 if made.device else made.wanted.lasting,  # by the largest batch
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.climbed, *made.verified)],
         "peak_in": point.where,

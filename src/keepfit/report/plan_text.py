@@ -45,10 +45,7 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
-        first = FIRST_STEPS if document["grows"] else ""
-        if first and any(option["name"] == "lean_malloc" for option in document["options"]):
-            first += " (lean_malloc: set it, and plan again)"
-        lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{first}")
+        lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{_later(document)}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
     if (where := document["peak_in"]) in ELSEWHERE:
@@ -102,6 +99,16 @@ def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
     if speeds[fastest] > FASTER * speeds[largest]:
         lines.append(f"the largest is not the fastest: of those tried, {fastest} rows at a time are")
     return lines
+
+
+def _later(document: Mapping[str, Any]) -> str:
+    """What a largest batch that was tried for some steps says of the others."""
+    if left := document["left_for_later_steps_bytes"]:
+        return f", with {size(left)} left for what later steps keep"
+    if not document["grows"]:
+        return ""
+    leaner = any(option["name"] == "lean_malloc" for option in document["options"])
+    return FIRST_STEPS + (" (lean_malloc: set it, and plan again)" if leaner else "")
 
 
 def _breakdown(document: Mapping[str, Any], width: int) -> list[str]:

@@ -12,7 +12,9 @@ from importlib import import_module
 from . import holdings
 from .planning import STEPS, Planner
 
-MORE = 6  # steps: a peak still rises a little from step to step, and what is verified is to hold
+MORE = (
+    12  # steps, where the training has as many: a peak still rises from step to step, and what is verified is to hold
+)
 
 
 def wanted():
@@ -32,6 +34,7 @@ class Verifier(Planner):
                 bound = signature.bind(model, *args, **kwargs)
             except TypeError:  # the user's mistake: Keras says so
                 return original(model, *args, **kwargs)
+            self._fit = bound.arguments
             if self._goes_by_size(bound.arguments):
                 bound.arguments["batch_size"] = wanted()
             return original(*bound.args, **bound.kwargs)
@@ -52,11 +55,11 @@ class Verifier(Planner):
         return 0
 
     def _sized(self, held, rows):
+        most = max(STEPS, min(MORE, self._steps() or MORE))
         adapter, arrays = holdings.adapted(self._heart.train_source)
         if arrays is not None and adapter.batch_size == rows:
             steps = holdings.samples(self._heart.train_source, rows) // (rows * held.count)
             if steps > 1:  # the first one is not like the others
-                return held.handed_on(), min(STEPS, steps), min(MORE, steps)
+                return held.handed_on(), min(STEPS, steps), min(most, steps)
         holdings.worst(held)
-        most = MORE if rows == wanted() else STEPS
         return held.sized(rows, most), STEPS, most
