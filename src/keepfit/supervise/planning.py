@@ -155,7 +155,7 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
             return Ask(more) if more else None
 
         patience = PATIENCE * (made.came_after + made.search.stretches * slowest * rows)
-        heard = rehearse(wanted.argv, environment, made.wanted.bound, wanted.timeout, sizes, rows, patience)
+        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
         ran = tuple(_trials(heard))
         overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
         if not ran and not overshot:
