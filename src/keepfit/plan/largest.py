@@ -7,8 +7,7 @@ next begins well below that and goes on in short steps, as the last one does whe
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
 it is not a line that the attempts go by, but what would lie there; that jumps, by chance too, and so the last sizes may
 come to the limit: nothing is lost, for another has run. And a pool grows a little with the steps: of a training with
-more of them than a trial has, some of the limit is left to the later ones. What ran behind other sizes has more in its
-pool than it will have alone, and needs no such room.
+more of them than a trial has, some of the limit is left to the later ones.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Wanted:
     limit: int  # bytes, less what is to be left free
     multiple: int = 1
     most: int | None = None
-    lasting: int = 0  # bytes of the limit, for later steps than those of a trial that was alone in its process
+    lasting: int = 0  # bytes of the limit that are for later steps than those of a trial
 
     def of(self, facts: Facts) -> Wanted:
         """No more rows than there are in the data, and as many as a training of so many steps may have."""
@@ -78,7 +77,7 @@ class Wanted:
 
     @property
     def bound(self) -> int:
-        """Bytes that a batch may come to in the steps of a trial, alone in its process."""
+        """Bytes that a batch may come to in the steps of a trial."""
         return self.limit - self.lasting
 
     def rounded(self, rows: int) -> int:
@@ -132,7 +131,7 @@ class Search:
         ran = ran_in(self.attempts)
         if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
             return 0
-        best = largest(self.facts, self.attempts, self.wanted)
+        best = largest(self.facts, ran, self.wanted)
         if overshot := [attempt.overshot for attempt in self.attempts if attempt.overshot]:
             below = max((trial.rows for trial in (*self._tried, *ran)), default=0)
             # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
@@ -147,7 +146,7 @@ class Search:
         else:
             rows = self._first()
         if not ran and self.wanted.rounded(rows) < 1:  # what was tried in small is most of the room: then it is that
-            rows = largest(self.facts, [Attempt(tuple(self.trials))], self.wanted)
+            rows = largest(self.facts, self.trials, self.wanted)
         rows = self.wanted.rounded(rows)
         return rows if rows >= max(1, WORTH * best) else 0
 
@@ -158,9 +157,7 @@ class Search:
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
         # Nothing is lost where it comes to the limit: another has run, and no attempt is left behind this one.
-        at_most = (
-            _below(self.wanted.limit, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
-        )
+        at_most = _below(self.wanted, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
         short = max(last.rows + self.wanted.multiple, int(SHORT * last.rows))
@@ -238,14 +235,14 @@ class Search:
             return max(pool(int(share * rows)) for share in sooner) + AHEAD * self.facts.row * rows
 
         beside = fmean([fmean(self._beside(pool)), *(trial.peak - need(trial.rows) for trial in alone)])
-        room = _below(self.wanted.bound, CLOSER if self.attempts else PLAYED) - self.facts.later - beside
+        room = _below(self.wanted, CLOSER if self.attempts else PLAYED) - self.facts.later - beside
         fits, fails = 0, max(trial.rows for trial in (*tried, *alone))
         while fails <= FAR * tried[-1].rows and need(fails) <= room:
             fits, fails = fails, 2 * fails
         while fails - fits > 1:
             middle = (fits + fails) // 2
             fits, fails = (middle, fails) if need(middle) <= room else (fits, middle)
-        best = largest(self.facts, [Attempt((trial,)) for trial in alone], self.wanted)
+        best = largest(self.facts, alone, self.wanted)
         if not best:
             return fits
         # More rows may need less, where what was too large for one place finds room in the next.
@@ -261,12 +258,12 @@ class Search:
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
     """Bytes of the limit that an attempt may come to."""
-    return _below(wanted.bound, CLOSER if attempt and facts.keeps_little else FREE[attempt], spread)
+    return _below(wanted, CLOSER if attempt and facts.keeps_little else FREE[attempt], spread)
 
 
-def _below(most: int, free: tuple[int, float], spread: int = 0) -> int:
+def _below(wanted: Wanted, free: tuple[int, float], spread: int = 0) -> int:
     least, share = free
-    return most - max(least, int(share * most), spread)
+    return wanted.bound - max(least, int(share * wanted.bound), spread)
 
 
 def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
@@ -325,9 +322,6 @@ def fitting(facts: Facts, known: Line, bytes_at_most: int) -> int:
     return known.largest(bytes_at_most - facts.later)
 
 
-def largest(facts: Facts, attempts: Sequence[Attempt], wanted: Wanted) -> int:
+def largest(facts: Facts, tried: Sequence[Trial], wanted: Wanted) -> int:
     """The largest that was tried and fits, with what the pipeline will hold later; 0 where none does."""
-    tried = (
-        (trial, wanted.limit if place else wanted.bound) for one in attempts for place, trial in enumerate(one.ran)
-    )
-    return max((trial.rows for trial, bound in tried if trial.peak + facts.later <= bound), default=0)
+    return max((trial.rows for trial in tried if trial.peak + facts.later <= wanted.bound), default=0)

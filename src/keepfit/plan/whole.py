@@ -103,8 +103,7 @@ class Plan:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
         # Where both verifications came to the limit, what was climbed to has been tried inside it, too.
-        attempts = self.attempts if self.verified else [largest.Attempt(tuple(self.climbed))]
-        return largest.largest(self.facts, attempts, self.wanted)
+        return largest.largest(self.facts, self.verified or self.climbed, self.wanted)
 
 
 def document(made: Plan) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def document(made: Plan) -> dict[str, Any]:
         "small_trials": len(made.trials),
         "overshot": len(made.overshot),
         "grows": facts.grows and made.device is None,
-        "allows_for_later_steps": bool(made.wanted.lasting) and made.device is None,  # the largest batch
+        "left_for_later_steps_bytes": 0 if made.device else made.wanted.lasting,  # by the largest batch
         "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
                   for t in (*made.trials, *made.climbed, *made.verified)],
         "peak_in": point.where,

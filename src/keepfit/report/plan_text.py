@@ -23,7 +23,6 @@ WORDS = {
 }
 
 FIRST_STEPS = ", in its first steps: more may be kept in later ones"
-LATER_STEPS = ", with some room for what later steps keep"
 ELSEWHERE = {
     "preparation": "the peak is before the training, while the script prepares it: no smaller batch lowers that",
     "validation": "the peak is in the validation, not in a training step: a smaller validation_batch_size lowers it",
@@ -104,8 +103,8 @@ def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
 
 def _later(document: Mapping[str, Any]) -> str:
     """What a largest batch that was tried for some steps says of the others."""
-    if document["allows_for_later_steps"]:
-        return LATER_STEPS
+    if left := document["left_for_later_steps_bytes"]:
+        return f", with {size(left)} left for what later steps keep"
     if not document["grows"]:
         return ""
     leaner = any(option["name"] == "lean_malloc" for option in document["options"])

@@ -62,4 +62,5 @@ class Verifier(Planner):
             if steps > 1:  # the first one is not like the others
                 return held.handed_on(), min(STEPS, steps), min(most, steps)
         holdings.worst(held)
+        most = most if rows == wanted() else STEPS  # what runs behind others has their steps before it
         return held.sized(rows, most), STEPS, most
