@@ -16,7 +16,7 @@ class HeldBatches:
 
     def __init__(self, iterator, count, rows=0):
         self._iterator = iterator
-        self._is_tf = isinstance(iterator, tf().data.Iterator)
+        self.is_tf = isinstance(iterator, tf().data.Iterator)
         self._wanted = count
         self._rows = rows
         self._batches = None
@@ -36,33 +36,33 @@ class HeldBatches:
         return self._rows
 
     def spec(self):
-        return self._iterator.element_spec if self._is_tf else tf().nest.map_structure(_shape, self.first())
+        return self._iterator.element_spec if self.is_tf else tf().nest.map_structure(_shape, self.first())
 
     def trace(self, function):
         """The graph of the step for this data, traced as the step itself would be; nothing is run."""
         inner = dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in function.__closure__ or ())))
-        if self._is_tf:
-            iterator = self._iterator if self._shaped is None else self._iterating(self._taken(), self._shaped)
-            return inner["multi_step_on_iterator"].get_concrete_function(iterator).graph
+        if self.is_tf:
+            read = self._iterator if self._shaped is None else tf().data.IteratorSpec(self._shaped)
+            return inner["multi_step_on_iterator"].get_concrete_function(read).graph
         return inner["one_step_on_data"].__wrapped__.get_concrete_function(self.first()).graph
 
     def again(self):
         """The held batches, to be computed with and held on to."""
-        return self._replayed() if self._is_tf else iter(self._taken())
+        return self._replayed() if self.is_tf else iter(self._taken())
 
     def sized(self, rows, times):
         """Batches of so many rows, made of those of the first one: enough for `times` executions."""
         first = self.first()
         places = tf().range(rows) % parts.rows_of(first)
         batch = parts.rows_at(first, places)
-        if not self._is_tf:
+        if not self.is_tf:
             return iter([batch] * self.count * times)
         self.of_any_rows()
         return self._iterating([batch] * self.count * times, self._shaped)
 
     def of_any_rows(self):
         """From now on the step is traced once, for batches of any number of rows."""
-        if self._is_tf and self._shaped is None:
+        if self.is_tf and self._shaped is None:
             self._shaped = parts.of_any_rows(self._iterator.element_spec)
 
     def listed(self):

@@ -48,6 +48,11 @@ class Verifier(Planner):
 
     def _plan(self, model, function, held):
         self._heart.journal.write("plan", rows=wanted())
+        if held.is_tf and not model.run_eagerly:
+            # Where it divides the rows there are, Keras says so in the batch's type: another size would be traced anew,
+            # and a second graph be in the process.
+            held.of_any_rows()
+            held.trace(function)
         self._try_all(model, function, held)
 
     def _cleared(self, trial):
