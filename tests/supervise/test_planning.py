@@ -75,11 +75,14 @@ def test_the_largest_batch_was_tried_and_fits(tmp_path):
     told = plan(tmp_path, "fit", "--memory", "850MiB", "--multiple-of", "8", "--reserve", "100MiB")
     assert told["verified"] and told["largest_batch"] % 8 == 0
     assert 1 <= told["trials"] <= 2 and told["small_trials"] == 2
-    # In a pool (oneDNN's, on x86-64) the last attempt goes on until little is left, or it comes to the limit.
-    assert told["overshot"] <= (1 if platform.machine() == "x86_64" else 0)
+    # In a pool (oneDNN's, on x86-64) the first attempt goes on until little is left, or it comes to the limit; what it
+    # came to counts only if it ran alone, in the second.
+    pooled = platform.machine() == "x86_64"
+    assert told["overshot"] <= (2 if pooled else 0)
     peaks = {trial["rows"]: trial["peak_bytes"] for trial in told["tried"]}
     assert 0.85 * (750 << 20) < max(peaks.values()) <= 750 << 20
-    assert told["largest_batch"] == max(peaks)
+    assert told["largest_batch"] in peaks if pooled else told["largest_batch"] == max(peaks)
+    assert peaks[told["largest_batch"]] > 0.8 * (750 << 20)
 
 
 def test_a_size_is_verified_as_if_the_script_had_asked_for_it(tmp_path):

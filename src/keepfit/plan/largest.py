@@ -5,9 +5,9 @@ there, each time by less than what the line promises; what it learns brings two 
 the training itself will be, close to the limit without going beyond it. Where one came to the limit all the same, the
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
-it is not a line that the attempts go by, but what would lie there; that jumps, by chance too, and so the last sizes may
-come to the limit: nothing is lost, for another has run. And a pool grows a little with the steps: of a training with
-more of them than a trial has, some of the limit is left to the later ones.
+it is not a line that the attempts go by, but what would lie there; that jumps, by chance too. There the first goes on,
+until it comes to the limit where it has to, and the second sees alone what was found so: only that counts. A pool grows
+a little with the steps, too: of a training with more of them than a trial some of the limit is left to the later ones.
 """
 
 from __future__ import annotations
@@ -45,12 +45,9 @@ SOONER = (1.0, 1.02, 1.04)
 # Of the limit: what the steps behind a trial's may bring to a pool, for each may come in an order that none before it
 # had (from the twelfth to the 32nd up to 2.2 % in nine models of ten, and 3.7 % in a U-Net).
 LASTING = 0.015
-LAST = (8 << 20, 0.005)  # what the last sizes of all leave free where there is a pool, each behind one that ran
+LAST = (8 << 20, 0.005)  # what sizes in a pool leave free, each behind one that ran
 # Of what the trials' peaks differ by: where more of it is not in the pool, what was noted does not tell of more rows.
 UNEXPLAINED = 0.35
-# Where the first has left so much that by the pool the second could have so many times its rows, it begins on this part
-# of the way: what came to the limit at once would leave no more than the first, and it can stretch from there.
-LEAP, PART = 1.06, 0.5
 GLANCES = 4  # at further sizes, where one would jump: one row more or less may do
 FALLS, LOOKS = 0.2, 15  # share of the rows by which it is looked beyond what fits, and how often
 AHEAD = 5  # batches of arrays that are on their way to a step, beside its own: Keras has them made before
@@ -128,15 +125,18 @@ class Search:
 
         Where a size came to the limit, it is half-way between that and what did not.
         """
-        ran = ran_in(self.attempts)
+        ran = counting(self.facts, self.attempts)
         if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
             return 0
         best = largest(self.facts, ran, self.wanted)
-        if overshot := [attempt.overshot for attempt in self.attempts if attempt.overshot]:
+        overshot = min((attempt.overshot for attempt in self.attempts if attempt.overshot), default=0)
+        if self.facts.pooled and (further := largest(self.facts, ran_in(self.attempts), self.wanted)) > best:
+            rows = further  # behind others; now alone
+        elif overshot:
             below = max((trial.rows for trial in (*self._tried, *ran)), default=0)
             # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
-            half_way = max(1, (below + min(overshot)) // 2)
-            rows = max(half_way, int(BELOW * min(overshot))) if self._explaining is not None else half_way
+            half_way = max(1, (below + overshot) // 2)
+            rows = max(half_way, int(BELOW * overshot)) if self._explaining is not None and not ran else half_way
         elif self._explaining is not None:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
@@ -156,7 +156,7 @@ class Search:
             return 0
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
-        # Nothing is lost where it comes to the limit: another has run, and no attempt is left behind this one.
+        # Nothing is lost where one in a pool comes to the limit: another has run.
         at_most = _below(self.wanted, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
@@ -183,10 +183,14 @@ class Search:
     def stretches(self) -> int:
         """How many sizes the next attempt may try.
 
-        Only behind one that came to the limit, or in the last where malloc keeps little of the sizes before. Elsewhere
-        it gained nothing (16 rows of `bench largest`), and came to the limit more often.
+        Only behind one that came to the limit, or in the last where malloc keeps little of the sizes before; elsewhere
+        it gained nothing (16 rows of `bench largest`), and came to the limit more often. In a pool the first goes on,
+        for the last to see alone how far it came: there the sizes before may have left a place to what is larger, that
+        it would not have found (an autoencoder: 89 rows came to 918 MiB behind 76, and 88 to 1,014 alone).
         """
         last = len(self.attempts) == ATTEMPTS - 1
+        if self.facts.pooled:
+            return 1 if last else STRETCHED
         overshot = any(attempt.overshot for attempt in self.attempts)
         return STRETCHED if overshot or (last and self.facts.keeps_little) else 1
 
@@ -247,13 +251,7 @@ class Search:
             return fits
         # More rows may need less, where what was too large for one place finds room in the next.
         beyond = (int(fits * (1 + FALLS * step / LOOKS)) for step in range(LOOKS, 0, -1))
-        rows = next((rows for rows in beyond if need(rows) <= room), fits)
-        if rows <= LEAP * best:
-            return rows
-        shares = (PART + (1 - PART) * look / GLANCES for look in range(GLANCES + 1))
-        parts = (best + int(share * (rows - best)) for share in shares)
-        # From where stretching comes there: what outgrows its place behind another size takes a further one.
-        return next((part for part in parts if pool(part, rows) + need(rows) - pool(rows) <= room), rows)
+        return next((rows for rows in beyond if need(rows) <= room), fits)
 
 
 def _left(facts: Facts, wanted: Wanted, attempt: int, spread: int) -> int:
@@ -268,6 +266,11 @@ def _below(wanted: Wanted, free: tuple[int, float], spread: int = 0) -> int:
 
 def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
     return [trial for attempt in attempts for trial in attempt.ran]
+
+
+def counting(facts: Facts, attempts: Sequence[Attempt]) -> list[Trial]:
+    """Those that say whether a size fits: where there is a pool, the ones that were alone in their process."""
+    return [trial for attempt in attempts for trial in (attempt.ran[:1] if facts.pooled else attempt.ran)]
 
 
 def _slope(facts: Facts, tried: Sequence[Trial]) -> float:

@@ -103,7 +103,8 @@ class Plan:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
         # Where both verifications came to the limit, what was climbed to has been tried inside it, too.
-        return largest.largest(self.facts, self.verified or self.climbed, self.wanted)
+        tried = largest.counting(self.facts, self.attempts) or self.climbed
+        return largest.largest(self.facts, tried, self.wanted)
 
 
 def document(made: Plan) -> dict[str, Any]:
