@@ -12,9 +12,7 @@ from importlib import import_module
 from . import holdings
 from .planning import STEPS, Planner
 
-MORE = (
-    12  # steps, where the training has as many: a peak still rises from step to step, and what is verified is to hold
-)
+MORE = 12  # steps, where the training has as many: a peak still rises with them, and what is verified is to hold
 
 
 def wanted():
