@@ -335,6 +335,13 @@ def test_where_the_pool_jumps_a_stretch_is_short():
         assert largest.Search(known, trials, wanted, pool=pool).next_stretch(ran) == furthest
 
 
+def test_also_where_its_pool_explains_nothing_a_stretch_goes_half_of_the_way():
+    """An LSTM in 1 GiB: 334 rows left 267 MiB; by 4 % each, six sizes came to 446, where 500 run."""
+    known, wanted = facts(768, 283 * MIB, int(0.84 * MIB), pool=True, malloc=AS_IT_IS), largest.Wanted(1 << 30)
+    search = largest.Search(known, [Trial(24, 437 * MIB), Trial(96, 482 * MIB)], wanted)
+    assert 380 < search.next_stretch([Trial(334, 733 * MIB)]) < 500
+
+
 def test_where_a_stretch_would_jump_a_shorter_one_may_not():
     """A U-Net: by its pool 51 rows need 1,299 MiB, and 52 need 1,472."""
     known = facts(256, 300 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS)

@@ -161,8 +161,8 @@ class Search:
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
         short = max(last.rows + self.wanted.multiple, int(SHORT * last.rows))
-        # Explained, what is left behind half-way is for what was not foreseen.
-        most = min(reached, max(short, (last.rows + reached) // 2) if explained else short)
+        # In a pool, what is left behind half-way is for what was not foreseen.
+        most = min(reached, max(short, (last.rows + reached) // 2) if self.facts.pooled else short)
         least = (LITTLE if self.facts.pooled else WORTH) * last.rows
         if explained:  # by the rows so far there may be no more of them where they are few; the pool knows better
             most = max(most, self.wanted.rounded_up(least))
