@@ -3,7 +3,7 @@
 Both are of a training of so many steps (BENCH_STEPS): its peak still rises with them. The truth is found in cgroups of
 the budget's size, where a batch fits if it runs each of two times: of single draws a larger one may run where a smaller
 one was killed, and the largest would be the luckiest. Or it is taken from the rows of an earlier run (BENCH_TRUTH names
-their file). *Trials*: fresh processes, the second of which may try some sizes behind one another. *At the limit*: sizes
+their file). *Trials*: fresh processes, one of which may try some sizes behind one another. *At the limit*: sizes
 whose trial had to be ended there; *OOM*: what the kernel has killed meanwhile, by its own count. The two usual ways are
 reckoned against the truth: a size fits if it is not larger. *x 0.9*: down from the first power of two that fails.
 *doubling*: up from 1, then halving, to 2 %.
