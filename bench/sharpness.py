@@ -1,8 +1,9 @@
 """How sharp the largest batch is: the same size, again and again, in a cgroup of the same limit.
 
 `bench largest` takes a size for one that fits when it has run twice; in its older rows (docs/rows), once. Here it is
-seen how often it runs, and how often what the plan had found does (the training itself, in fresh processes, with nothing
-of keepfit in them), for as many steps as one likes (BENCH_STEPS). BENCH_FOUND names other rows of `bench largest`.
+seen how often it runs, and how often what the plan had found does (the training itself, in fresh processes, with
+nothing of keepfit in them), for as many steps as one likes (BENCH_STEPS). BENCH_FOUND names other rows of `bench
+largest`.
 """
 
 from __future__ import annotations
