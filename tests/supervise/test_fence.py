@@ -81,6 +81,19 @@ def test_page_cache_at_the_line_is_no_danger(tmp_path, monkeypatch):
     assert made.reached()
 
 
+def test_v1_whoever_stood_at_a_line_that_was_left_does_not_stand_at_the_wider_one(tmp_path):
+    """`under_oom` falls only when the process has run again, which takes its time on a busy machine."""
+    made = fence.FenceV1(Level(str(tmp_path), "/job", 1), 100 * MIB)
+    (tmp_path / "memory.oom_control").write_text("oom_kill_disable 1\nunder_oom 1\noom_kill 0\n")
+    stat = tmp_path / "memory.stat"
+    stat.write_text(f"total_rss {99 * MIB}\n")
+    assert made.reached()
+    made.widen(4096 * MIB)
+    assert not made.reached()
+    stat.write_text(f"total_rss {4095 * MIB}\n")
+    assert made.reached()
+
+
 def test_nothing_mounted():
     made, why = fence.build("r1", MIB, Placement(()))
     assert made is None and "no memory cgroup" in why

@@ -74,6 +74,7 @@ class FenceV1(Fence):
 
     def __init__(self, level: Level, budget: int) -> None:
         super().__init__(level, budget)
+        self._left = 0  # bytes: the line that was here before a wider one
         _write(os.path.join(level.directory, "memory.limit_in_bytes"), str(budget))
         try:  # no escape into swap, where that is accounted for
             _write(os.path.join(level.directory, "memory.memsw.limit_in_bytes"), str(budget))
@@ -93,9 +94,13 @@ class FenceV1(Fence):
             path = os.path.join(self.level.directory, name)
             if os.path.exists(path):
                 _write(path, str(limit))
+        self._left = self.budget
 
     def reached(self) -> bool:
-        return self.level.table("memory.oom_control").get("under_oom") == 1
+        if self.level.table("memory.oom_control").get("under_oom") != 1:
+            return False
+        # Whoever stood at the line that was left still counts as standing there until it has run again.
+        return not self._left or (self.level.use or 0) > self._left
 
     def let_go(self) -> None:
         _write(self._control, "0")
