@@ -263,9 +263,10 @@ def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_only_wha
         assert largest.largest(known, largest.counting(known, [first]), wanted) == 76
         for second, found in ((largest.Attempt(behind[1:]), 89), (largest.Attempt(overshot=89), 76)):
             assert largest.largest(known, largest.counting(known, [first, second]), wanted) == found
-    # Where the first went no further than one that came to the limit, it is half-way.
-    went = largest.Attempt((alone,), overshot=86)
-    assert dataclasses.replace(search, attempts=[went]).next_size() == 81
+    # Where the first went no further than one that came to the limit, it is half-way, or that one alone.
+    for overshot, size in ((86, 81), (78, 78), (77, 0)):
+        went = largest.Attempt((alone,), overshot)
+        assert dataclasses.replace(search, attempts=[went]).next_size() == size
 
 
 def test_where_malloc_has_the_tensors_what_ran_behind_others_counts():

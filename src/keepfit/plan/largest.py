@@ -123,7 +123,8 @@ class Search:
     def next_size(self) -> int:
         """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
-        Where a size came to the limit, it is half-way between that and what did not.
+        Where a size came to the limit, it is half-way between that and what did not; in a pool it is that size itself,
+        alone, where half-way is no gain.
         """
         ran = counting(self.facts, self.attempts)
         if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
@@ -137,6 +138,8 @@ class Search:
             # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
             half_way = max(1, (below + overshot) // 2)
             rows = max(half_way, int(BELOW * overshot)) if self._explaining is not None and not ran else half_way
+            if self.facts.pooled and ran and self.wanted.rounded(rows) < WORTH * best:  # behind another; now alone
+                rows = overshot
         elif self._explaining is not None:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
