@@ -263,10 +263,25 @@ def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_only_wha
         assert largest.largest(known, largest.counting(known, [first]), wanted) == 76
         for second, found in ((largest.Attempt(behind[1:]), 89), (largest.Attempt(overshot=89), 76)):
             assert largest.largest(known, largest.counting(known, [first, second]), wanted) == found
-    # Where the first went no further than one that came to the limit, it is half-way, or that one alone.
-    for overshot, size in ((86, 81), (78, 78), (77, 0)):
+    # Where the first went no further than one that came to the limit, it is that one.
+    for overshot, size in ((86, 86), (77, 0)):
         went = largest.Attempt((alone,), overshot)
         assert dataclasses.replace(search, attempts=[went]).next_size() == size
+    # Where all that was alone needs too much, it is less, whatever the pool says.
+    assert 60 < dataclasses.replace(search, attempts=[largest.Attempt((Trial(99, 1030 * MIB),))]).next_size() < 99
+
+
+def test_what_ran_behind_others_counts_with_as_much_more_as_the_last_of_them_needed_alone():
+    """Plain convolutions in 1 GiB, 32 steps: 159 rows came to 996 MiB behind others, and alone to 1,011 of 1,009."""
+    known, wanted = facts(pool=True, malloc=AS_IT_IS), largest.Wanted(1024 * MIB, lasting=15 * MIB)
+    first = largest.Attempt(
+        tuple(Trial(rows, peak * MIB) for rows, peak in ((132, 918), (148, 965), (153, 979), (159, 996)))
+    )
+    for peak, found in ((1011, 153), (1030, 148), (1100, 132), (1005, 159), (940, 159)):
+        attempts = [first, largest.Attempt((Trial(159, peak * MIB),))]
+        assert largest.largest(known, largest.counting(known, attempts), wanted) == found
+    ended = [first, largest.Attempt(overshot=159)]  # nobody knows by how much it was too large
+    assert largest.largest(known, largest.counting(known, ended), wanted) == 132
 
 
 def test_where_malloc_has_the_tensors_what_ran_behind_others_counts():

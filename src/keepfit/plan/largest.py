@@ -6,8 +6,9 @@ the training itself will be, close to the limit without going beyond it. Where o
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
 it is not a line that the attempts go by, but what would lie there; that jumps, by chance too. There the first goes on,
-until it comes to the limit where it has to, and the second sees alone what was found so: only that counts. A pool grows
-a little with the steps, too: of a training with more of them than a trial some of the limit is left to the later ones.
+until it comes to the limit where it has to, and the second sees alone what was found so: what was not alone counts by
+that only. A pool grows a little with the steps, too: of a training with more of them than a trial some of the limit is
+left to the later ones.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ class Search:
     def next_size(self) -> int:
         """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
-        Where a size came to the limit, it is half-way between that and what did not; in a pool it is that size itself,
-        alone, where half-way is no gain.
+        Where a size came to the limit, it is half-way between that and what did not; in a pool, where it was behind one
+        that ran, it is that size itself.
         """
         ran = counting(self.facts, self.attempts)
         if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
@@ -133,13 +134,13 @@ class Search:
         overshot = min((attempt.overshot for attempt in self.attempts if attempt.overshot), default=0)
         if self.facts.pooled and (further := largest(self.facts, ran_in(self.attempts), self.wanted)) > best:
             rows = further  # behind others; now alone
+        elif self.facts.pooled and overshot and best:
+            rows = overshot  # this was behind another, too, and may have needed more than it does alone
         elif overshot:
             below = max((trial.rows for trial in (*self._tried, *ran)), default=0)
             # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
             half_way = max(1, (below + overshot) // 2)
             rows = max(half_way, int(BELOW * overshot)) if self._explaining is not None and not ran else half_way
-            if self.facts.pooled and ran and self.wanted.rounded(rows) < WORTH * best:  # behind another; now alone
-                rows = overshot
         elif self._explaining is not None:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
@@ -148,6 +149,8 @@ class Search:
             rows = self._beyond(ran[0])
         else:
             rows = self._first()
+        if ran and not best:  # all that was alone needs too much: less than that
+            rows = min(rows, self._beyond(ran[0]))
         if not ran and self.wanted.rounded(rows) < 1:  # what was tried in small is most of the room: then it is that
             rows = largest(self.facts, self.trials, self.wanted)
         rows = self.wanted.rounded(rows)
@@ -271,8 +274,14 @@ def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
 
 
 def counting(facts: Facts, attempts: Sequence[Attempt]) -> list[Trial]:
-    """Those that say whether a size fits: where there is a pool, the ones that were alone in their process."""
-    return [trial for attempt in attempts for trial in (attempt.ran[:1] if facts.pooled else attempt.ran)]
+    """Those that say whether a size fits. Where there is a pool, the ones that were alone in their process; and those
+    behind them if one of these was alone later: with as much more as that has needed."""
+    if not facts.pooled:
+        return ran_in(attempts)
+    alone = [attempt.ran[0] for attempt in attempts if attempt.ran]
+    behind = [trial for attempt in attempts for trial in attempt.ran[1:]]
+    more = [later.peak - trial.peak for later in alone for trial in behind if later.rows == trial.rows]
+    return [*alone, *(replace(trial, peak=trial.peak + max(0, *more)) for trial in behind if more)]
 
 
 def _slope(facts: Facts, tried: Sequence[Trial]) -> float:

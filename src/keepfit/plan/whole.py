@@ -102,9 +102,11 @@ class Plan:
     def largest(self) -> int:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
-        # Where both verifications came to the limit, what was climbed to has been tried inside it, too.
-        tried = largest.counting(self.facts, self.attempts) or self.climbed
-        return largest.largest(self.facts, tried, self.wanted)
+        # Where both verifications needed too much, what was climbed to has been tried inside the limit, too.
+        for tried in (largest.counting(self.facts, self.attempts), self.climbed):
+            if rows := largest.largest(self.facts, tried, self.wanted):
+                return rows
+        return 0
 
 
 def document(made: Plan) -> dict[str, Any]:
