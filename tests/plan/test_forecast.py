@@ -250,7 +250,7 @@ def test_an_attempt_that_is_left_is_used_for_a_little_more_than_the_pool_says():
         assert largest.Search(known, trials, wanted, [largest.Attempt((first,))], pool=pool).next_size() == rows
 
 
-def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_only_what_was_alone_counts():
+def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_what_was_alone_counts():
     """An autoencoder in 1 GiB: 89 rows came to 918 MiB behind 76 and 83, 88 alone to 1,014; such a one is not found."""
     known, wanted = facts(96, 400 * MIB, 5 * MIB, pool=True, malloc=AS_IT_IS), largest.Wanted(1 << 30)
     trials = [Trial(1, 626 * MIB), Trial(37, 769 * MIB)]
