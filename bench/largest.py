@@ -2,10 +2,11 @@
 
 Both are of a training of so many steps (BENCH_STEPS): its peak still rises with them. The truth is found in cgroups of
 the budget's size, where a batch fits if it runs each of two times: of single draws a larger one may run where a smaller
-one was killed, and the largest would be the luckiest. Or it is taken from the rows of an earlier run (BENCH_TRUTH names
-their file). *Trials*: fresh processes, one of which may try some sizes behind one another. *At the limit*: sizes
-whose trial had to be ended there; *OOM*: what the kernel has killed meanwhile, by its own count. The two usual ways are
-reckoned against the truth: a size fits if it is not larger. *x 0.9*: down from the first power of two that fails.
+one was killed, and the largest would be the luckiest. It is known to BENCH_EXACT (0.02), and is the upper end of that,
+so that no share is flattered. Or it is taken from the rows of an earlier run (BENCH_TRUTH names their file). *Trials*:
+fresh processes, one of which may try some sizes behind one another. *At the limit*: sizes whose trial had to be ended
+there; *OOM*: what the kernel has killed meanwhile, by its own count. The two usual ways are reckoned against the truth:
+a size fits if it is not larger. *x 0.9*: down from the first power of two that fails.
 *doubling*: up from 1, then halving, to 2 %.
 With malloc's settings in the environment, the plan and the truth are of trainings with them.
 """
@@ -34,7 +35,7 @@ MODELS = os.environ.get(
 ).split(",")
 BUDGETS = [int(word) for word in os.environ.get("BENCH_BUDGETS", "1024,1536,2048").split(",")]  # MiB
 STEPS = int(os.environ.get("BENCH_STEPS", "32"))
-EXACT = 0.02
+EXACT = float(os.environ.get("BENCH_EXACT", "0.02"))
 DRAWS = 2
 HELD = 128 << 20  # bytes of data, the same whatever the batch, with some batches of the largest size in it
 HEADER = ("model", "budget MiB", "true largest", "found", "share", "trials", "at the limit", "OOM", "x 0.9: share",
@@ -115,9 +116,10 @@ def _promised(told: Mapping[str, Any] | None, budget: int) -> int:
 
 
 def _truth(name: str, budget: int, near: int) -> int:
-    """The largest batch that runs in a cgroup of that size each time, to 2 %; 0 where not even a single row does.
+    """The largest batch that may run in a cgroup of that size each time: one less than the smallest that was killed.
 
-    Looked for from `near` on: whether a size fits does not depend on where it is looked for.
+    0 where not even a single row runs. Looked for from `near` on: whether a size fits does not depend on where it is
+    looked for.
     """
     low, high, step = 0, 0, EXACT  # the largest that ran, the smallest above it that did not; 0: none so far
     with ThreadPoolExecutor(DRAWS) as pool:
@@ -126,11 +128,11 @@ def _truth(name: str, budget: int, near: int) -> int:
             print(f"{name} in {budget >> 20} MiB: {size} rows ran {ran} of {DRAWS}", file=sys.stderr, flush=True)
             low, high = (size, high) if ran == DRAWS else (low, size)
             step = min(0.3, 2 * step)
-    return low
+    return high - 1
 
 
 def _next_size(low: int, high: int, near: int, step: float) -> int:
-    """The size to try: away from what is known in growing steps, then half-way; 0: it is known to 2 %."""
+    """The size to try: away from what is known in growing steps, then half-way; 0: it is known closely enough."""
     if low and high:
         return (low + high) // 2 if high - low > max(1, EXACT * high) else 0
     if high:

@@ -201,7 +201,7 @@ class Splitting:
     in_use: int = 0  # before the first step
     base: float = 0.0  # predicted peak = base + rows x slope
     slope: float = 0.0
-    needs: int = 0  # what the whole batch would need, by its graph; 0: not known
+    needs: int = 0  # what the whole batch would need, by its graph and what was measured; 0: not known
     key: str = ""
     model: Mapping[str, Any] = field(default_factory=dict)  # bytes of weights, optimizer, …
     trial: bool = False  # a measured micro-batch, not a decision

@@ -112,7 +112,6 @@ def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -
         spec, first_only = _known(x, tf)
         return spec, _rows_of(x.element_spec, x, tf), holdings.held_by(x), first_only
     data = (x,) if y is None else (x, y)
-    rows = batch_size or 32
 
     def one(leaf: Any) -> Any:
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or not len(leaf.shape):
@@ -123,6 +122,7 @@ def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -
 
     spec = tf.nest.map_structure(one, data)
     arrays = [leaf for leaf in tf.nest.flatten(data) if not isinstance(leaf, tf.TensorSpec)]
+    rows = min([batch_size or 32, *(int(leaf.shape[0]) for leaf in arrays)])  # as `fit` would have it
     return spec, rows, holdings.held_by_arrays(arrays), False
 
 

@@ -24,7 +24,8 @@ FACTS = forecast.Facts.of(
     }
 )  # fmt: skip
 SCREEN = r"""
-batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 87% of trainings); there are 1.17 GiB (--memory): it may not fit
+batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 87% of trainings); there are 1.17 GiB (--memory): it does not fit
+250 MiB of it are program code, which gives way: what has to fit is the rest
 measured in small; its graph alone says 1.74 GiB
 
   framework and program                      390 MiB  █████████
@@ -72,6 +73,7 @@ the largest is not the fastest: of those tried, 128 rows at a time are
 
 written by the script before its training call: /data/run/\x1b[31mconfig.json
 not counted: what callbacks and the script's own code take while it trains
+not counted: what the script does behind its first training call: another model that it trains there may need more
 not counted: what malloc keeps of later steps, which may be more than of those that were tried"""
 
 
@@ -107,3 +109,22 @@ def test_room_for_later_steps_is_said():
                       wanted=wanted)  # fmt: skip
     text = plan_text.render(whole.document(made), colours=False, width=100)
     assert "largest batch that was tried and fits: 300, with 31 MiB left for what later steps keep\n" in text
+
+
+def test_a_size_that_ran_behind_others_is_said_not_to_count():
+    pooled = replace(FACTS, told={**FACTS.told, "pool": True})
+    found = [largest.Attempt((Trial(300, 1700 * MIB, 0.8), Trial(320, 1800 * MIB, 0.9)))]
+    made = whole.Plan(MemoryLimit(2 << 30, "--memory"), pooled, [], found, wanted=largest.Wanted(2 << 30))
+    text = plan_text.render(whole.document(made), colours=False, width=100)
+    assert "largest batch that was tried and fits: 300" in text
+    assert "320 rows ran behind other sizes in the same process, and may need more alone: they do not count" in text
+
+
+def test_what_a_forecast_comes_to():
+    """Beside the point lies its interval: only where all of that is beyond the limit it is sure not to fit."""
+    tried = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
+    made = (whole.Plan(MemoryLimit(limit * MIB, "--memory"), FACTS, tried, wanted=largest.Wanted(limit * MIB))
+            for limit in (1200, 1450, 2048))  # fmt: skip
+    assert [one.outlook for one in made] == ["does_not_fit", "may_not_fit", "fits"]
+    nothing = replace(FACTS, static=())
+    assert whole.Plan(MemoryLimit(MIB, "x"), nothing, [], wanted=largest.Wanted(MIB)).outlook == "unknown"

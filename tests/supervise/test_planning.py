@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
+import signal
 import sqlite3
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from keepfit.machine import cgroup
 from keepfit.plan.forecast import LEAN_MALLOC
 
 from .. import stage
@@ -94,11 +97,17 @@ def test_a_size_is_verified_as_if_the_script_had_asked_for_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind", ["eager", "one-batch", "thread", "child", "own-step", "no-labels", "unbuilt", "several", "replicas"]
-)
+    "kind",
+    [
+        "eager", "one-batch", "thread", "child", "own-step", "no-labels", "unbuilt", "several", "replicas",
+        "worker-fork", "worker-fork-late", "worker-spawn", "worker-forkserver",
+    ],
+)  # fmt: skip
 def test_however_it_trains(tmp_path, kind):
     told = plan(tmp_path, kind, "--no-search")
     assert told["how"] == "measured" and told["batch_size"] == 256
+    assert told["breakdown"]["optimizer"] > (0 if kind == "no-labels" else told["breakdown"]["weights"])
+    assert (told["static_peak_bytes"] is None) == (kind == "eager")
 
 
 def test_a_batch_larger_than_the_data_is_what_there_is(tmp_path):
@@ -107,7 +116,7 @@ def test_a_batch_larger_than_the_data_is_what_there_is(tmp_path):
 
 def test_a_model_of_a_fixed_number_of_rows_is_told_by_its_graph(tmp_path):
     told = plan(tmp_path, "fixed", "--no-search")
-    assert told["how"] == "static" and told["batch_size"] == 64 and told["known"]
+    assert told["how"] == "static" and told["batch_size"] == 64 and told["outlook"] == "fits"
     assert any("a measurement: a batch of 2 rows failed" in line for line in told["not_counted"])
 
 
@@ -175,6 +184,33 @@ def test_a_planner_that_is_killed_leaves_nothing_behind(tmp_path):
     assert not (tmp_path / "after").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_planner_that_is_ended_takes_all_of_it_away(tmp_path, number):
+    """However little the script may be about to come to its training call."""
+    command = [*stage.KEEPFIT, "plan", "--memory", "2GiB", "--", *stage.victim("plans.py", "endless", str(tmp_path))]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=stage.clean_environment(tmp_path / "runs")
+    )
+    stage.wait_until((tmp_path / "before").exists, what="the script's first line")
+    own, started = cgroup.placement().own, stage.children(process.pid)
+    process.send_signal(number)
+    assert process.wait() == 128 + number
+    assert all(map(stage.has_ended, started))
+    assert not list(Path(own.directory).glob(f"keepfit-plan-{process.pid}-*"))
+
+
+def test_an_endless_script_is_killed_with_its_planner(tmp_path):
+    command = [*stage.KEEPFIT, "plan", "--memory", "2GiB", "--", *stage.victim("plans.py", "endless", str(tmp_path))]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=stage.clean_environment(tmp_path / "runs")
+    )
+    stage.wait_until((tmp_path / "before").exists, what="the script's first line")
+    started = stage.children(process.pid)
+    process.kill()
+    process.wait()
+    stage.wait_until(lambda: all(map(stage.has_ended, started)), what="the end of the script, and of its keeper")
+
+
 @pytest.mark.parametrize("kind", ["loop", "compiled-loop"])
 def test_a_loop_of_the_scripts_own(tmp_path, kind):
     truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", kind, str(tmp_path)))
@@ -191,9 +227,16 @@ def test_a_loop_of_the_scripts_own(tmp_path, kind):
         ("none", (), "the script ended without a training call"),
         ("fails", (), "the script ended with status 1 before any training call"),
         ("endless", ("--timeout", "2"), "no training call after 2 s (--timeout); the script was not yet using"),
-        ("legacy", (), "the first training call could not be looked at: Keras 3 was expected; this is legacy Keras"),
-        ("bad-data", (), "the first training call could not be looked at: InvalidArgumentError"),
+        ("legacy", (), "the first training call cannot be planned: Keras 3 was expected; this is legacy Keras"),
+        ("bad-data", (), "the first training call cannot be planned: InvalidArgumentError"),
         ("greedy", ("--memory", "900MiB"), "the script needs more than 900 MiB before its first training call"),
+        ("greedy", ("--memory", "64KiB"), "a budget of 65536 bytes cannot even hold the program's start"),
+        (
+            "large-arrays",
+            ("--memory", "800MiB"),
+            "call needs more than 800 MiB before its first step",
+        ),
+        ("bad-generator", (), r"training call cannot be planned: ValueError: no rows in \x1b]0;this\x07 file"),
     ],
 )
 def test_scripts_that_never_come_to_it(tmp_path, kind, options, said):
@@ -228,6 +271,7 @@ def test_without_the_agent_nothing_is_planned_and_nothing_is_trained(tmp_path):
         ((), "a command was expected after --"),
         (("--max", "many", "--", "true"), "--max: a whole number from 1 was expected; received 'many'"),
         (("--multiple-of", "0", "--", "true"), "--multiple-of: a whole number from 1 was expected; received '0'"),
+        (("--memory", "", "--", "true"), "a size was expected, such as 3GiB or 512M; received ''"),
         (("--memory", "much", "--", "true"), "a size was expected, such as 3GiB or 512M; received 'much'"),
         (("--", "no-such-program"), "no-such-program: command not found on PATH"),
     ],

@@ -33,6 +33,22 @@ if kind == "child" and len(sys.argv) < 4:
     write(after)
     sys.exit(0)
 
+if kind.startswith("worker-") and __name__ == "__main__":  # trains in a process that multiprocessing has started
+    import multiprocessing
+    import runpy
+
+    method = kind.removeprefix("worker-")
+    if method == "fork-late":  # from one that has the framework already
+        import keras
+
+    inside = multiprocessing.get_context(method.removesuffix("-late"))
+    sys.argv[1] = "fit"
+    worker = inside.Process(target=runpy.run_path, args=(__file__,))
+    worker.start()
+    worker.join()
+    write(after)
+    sys.exit(0)
+
 if kind == "legacy":
     import tf_keras
 
@@ -156,6 +172,17 @@ def train():
             own = keras.Model(given, layers.Dense(5)(layers.LSTM(8, stateful=True)(given)))
             own.compile("adam", loss)
             own.fit(batches.unbatch().map(lambda a, b: (tf.reshape(a, [48, 144]), b)).batch(64, drop_remainder=True))
+        elif kind == "bad-generator":
+
+            def nothing():
+                raise ValueError("\x1b[1mno\x1b[0m rows in \x1b]0;this\x07 file")
+                yield
+
+            model.compile("adam", loss)
+            model.fit(nothing(), steps_per_epoch=2, verbose=0)
+        elif kind == "large-arrays":  # which fit copies
+            model.compile("adam", loss)
+            model.fit(np.tile(x, (14, 1, 1, 1)), np.tile(y, 14), batch_size=8, verbose=0)
         elif kind == "bad-data":
             model.compile("adam", loss)
             model.fit(batches.map(lambda a, b: (tf.ensure_shape(tf.gather(a, [999]), [1, 48, 48, 3]), b)), verbose=0)

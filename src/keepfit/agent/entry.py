@@ -9,7 +9,8 @@ from ..blackbox.journal import JournalWriter
 from . import identity, lifeline, wake, written
 from .entropy import Entropy
 
-# Command lines of interpreters that Python's own machinery starts: they are left alone.
+# Command lines of interpreters that Python's own machinery starts: they are left alone, unless they might train what
+# is only to be planned.
 _WORKERS = (
     "--multiprocessing-fork",
     "from multiprocessing.",
@@ -26,9 +27,10 @@ def start(record: str) -> None:
     """Called once, from sitecustomize, before the user's first line."""
     with open("/proc/self/cmdline", "rb") as file:
         command_line = file.read().replace(b"\0", b" ").decode("utf-8", "replace")
-    if is_worker(command_line):
+    planned = bool(os.environ.get("KEEPFIT_PLAN"))
+    if is_worker(command_line) and not planned:
         return
-    if os.environ.get("KEEPFIT_PLAN"):
+    if planned:
         written.watch()
     journal = JournalWriter(os.path.join(record, "journal.jsonl"))
     armed = lifeline.arm(record, journal)

@@ -29,13 +29,13 @@ def claim(address: str, alone: bool = True) -> Heart | None:
     """The one heart of this run, or None when another process of the tree already has it.
 
     The claim is a record lock on the pulse: it ends with the process, however it ends. `alone=False` does not ask for
-    it: where a run is only planned, whichever process comes to train first is the one.
+    it yet: where a run is only planned, whichever process comes to train first is the one (`Heart.is_the_one`).
     """
     try:
         fd = os.open(address, os.O_RDWR | os.O_CLOEXEC)
         try:
             if alone:
-                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+                _lock(fd)
             memory = mmap.mmap(fd, wire.PULSE_SIZE)
         except (OSError, ValueError):
             os.close(fd)
@@ -47,9 +47,15 @@ def claim(address: str, alone: bool = True) -> Heart | None:
         return None
     records, _ = PULSE_BEATS.scan(memory)
     global CLAIMED
-    CLAIMED = heart = Heart(memory, sequence=records[-1][0] if records else 0)
+    CLAIMED = heart = Heart(memory, sequence=records[-1][0] if records else 0, fd=fd)
+    if alone:
+        os.register_at_fork(after_in_child=heart.silence)
     atexit.register(heart.finish)
     return heart
+
+
+def _lock(fd: int) -> None:
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
 
 
 class Pace:
@@ -73,8 +79,9 @@ def _no_tick(step: int) -> None:
 class Heart:
     """Phase, epoch, step and what it is doing. Every method is cheap and none of them raises."""
 
-    def __init__(self, memory: mmap.mmap | None, sequence: int = 0) -> None:
+    def __init__(self, memory: mmap.mmap | None, sequence: int = 0, fd: int = -1) -> None:
         self._memory: Any = memory
+        self._fd = fd  # of the pulse
         self._sequence = sequence
         self._pid = os.getpid()
         self.alive = memory is not None
@@ -110,16 +117,23 @@ class Heart:
         self.tick = self._make_tick() if self.alive else _no_tick
         if memory is not None:
             wire.PULSE_LIVE.pack_into(memory, wire.PULSE_LIVE_AT, -1, 0.0)
-            os.register_at_fork(after_in_child=self._silence)
 
     @classmethod
     def silent(cls) -> Heart:
         """A heart that says nothing: the adapters need not ask whether there is one."""
         return cls(None)
 
-    def _silence(self) -> None:
+    def silence(self) -> None:
         self.alive = False
         self.tick = _no_tick
+
+    def is_the_one(self) -> bool:
+        """Whether no other process of the run is; from then on this one is."""
+        try:
+            _lock(self._fd)
+            return True
+        except OSError:
+            return False
 
     def _make_tick(self) -> Callable[[int], None]:
         """What happens at every step of `fit`, and nothing more: one look at the clock and one store."""

@@ -60,7 +60,7 @@ def _last_words(pid: int, journal: JournalWriter) -> None:
 def describe(error: BaseException) -> dict[str, Any]:
     """An exception in plain words: type, message, the user's own frame, what it was raised from."""
     try:
-        message = _shortened(str(error))
+        message = _shortened(_unpainted(str(error)))
     except Exception:  # a user's __str__ may itself fail
         message = ""
     number = getattr(error, "errno", None)
@@ -72,6 +72,15 @@ def describe(error: BaseException) -> dict[str, Any]:
         "chain": [_type_name(type(one)) for one in _raised_from(error)],
         "frame": own_frame(error.__traceback__),
     }
+
+
+def _unpainted(message: str) -> str:
+    """Without the colours that Keras gives to some of its messages."""
+    if "\x1b[" not in message:
+        return message
+    import re
+
+    return re.sub(r"\x1b\[[0-9;]*m", "", message)
 
 
 def _shortened(message: str) -> str:

@@ -42,13 +42,16 @@ class _Finder:
         self._executed: set[str] = set()
         self._heart = heart.Heart.silent()
         self._asked = False
+        self._planned = bool(os.environ.get("KEEPFIT_PLAN"))
         self._pid = os.getpid()
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         generator = self._entropy is not None and name in GENERATORS
-        if not (generator or name in FRAMEWORKS) or name in self._executed or os.getpid() != self._pid:
+        if not (generator or name in FRAMEWORKS) or name in self._executed:
+            return None
+        if os.getpid() != self._pid and not self._planned:  # a forked child: it may train what is only planned
             return None
         try:
             spec = self._find(name, path)
@@ -91,9 +94,8 @@ class _Finder:
             return
         if not self._asked:
             self._asked = True
-            planned = bool(os.environ.get("KEEPFIT_PLAN"))
-            self._heart = heart.claim(self._pulse, alone=not planned) or self._heart
-            if planned and not self._heart.alive:
+            self._heart = heart.claim(self._pulse, alone=not self._planned) or self._heart
+            if self._planned and not self._heart.alive:
                 os._exit(1)  # nobody is there who would end it before it trains
             self._heart.journal = self._journal
             self._heart.entropy = self._entropy

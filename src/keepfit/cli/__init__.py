@@ -54,7 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except UserError as error:
-        print(f"keepfit: {error}", file=sys.stderr)
+        from ..report.style import one_line  # what somebody else's words in it do to a terminal is nothing
+
+        print(f"keepfit: {one_line(str(error))}", file=sys.stderr)
         return error.status
     except BrokenPipeError:
         # The reader (head, less) is gone: that is its right. Python must not complain about it at exit.

@@ -43,11 +43,11 @@ def main(args: argparse.Namespace) -> int:
     try:
         wanted = planning.PlanOptions(
             argv=tuple(args.command),
-            memory=parse_size(args.memory) if args.memory else None,
+            memory=parse_size(args.memory) if args.memory is not None else None,
             device=_device(args.device) if args.device is not None else None,
-            reserve=parse_size(args.reserve) if args.reserve else 0,
+            reserve=parse_size(args.reserve) if args.reserve is not None else 0,
             multiple=_whole("--multiple-of", args.multiple_of),
-            most=_whole("--max", args.max) if args.max else None,
+            most=_whole("--max", args.max) if args.max is not None else None,
             timeout=positive("--timeout", args.timeout) or planning.SECONDS,
             search=not args.no_search,
             runs=runs_directory(args),

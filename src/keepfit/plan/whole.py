@@ -39,9 +39,14 @@ class Plan:
         return forecast.beyond(point, self.room) if self.reached else point
 
     @property
+    def alone(self) -> list[Trial]:
+        """Those that nothing had run before in their process, as nothing will before the training."""
+        return [attempt.ran[0] for attempt in self.attempts if attempt.ran]
+
+    @property
     def tried(self) -> list[Trial]:
         """What a forecast is made of: behind other sizes in the same process one needs more."""
-        return [*self.trials, *(attempt.ran[0] for attempt in self.attempts if attempt.ran)]
+        return [*self.trials, *self.alone]
 
     @property
     def verified(self) -> list[Trial]:
@@ -65,6 +70,16 @@ class Plan:
         if not forecast.is_known(self.facts, self.trials) and not self.reached:
             return None
         return self.point.high <= self.room
+
+    @property
+    def outlook(self) -> str:
+        """What that comes to: fits, may_not_fit, does_not_fit (whatever of its interval comes true), unknown."""
+        if self.fits is None:
+            return "unknown"
+        if self.fits:
+            return "fits"
+        room = self.device.bytes if self.device is not None else self.room
+        return "does_not_fit" if self.point.low > room else "may_not_fit"
 
     @property
     def coverage(self) -> float | None:
@@ -103,10 +118,8 @@ class Plan:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
         # Where both verifications needed too much, what was climbed to has been tried inside the limit, too.
-        for tried in (largest.counting(self.facts, self.attempts), self.climbed):
-            if rows := largest.largest(self.facts, tried, self.wanted):
-                return rows
-        return 0
+        counting = largest.largest(self.facts, largest.counting(self.facts, self.attempts), self.wanted)
+        return counting or largest.largest(self.facts, self.climbed, self.wanted)
 
 
 def document(made: Plan) -> dict[str, Any]:
@@ -124,9 +137,10 @@ def document(made: Plan) -> dict[str, Any]:
         "interval_bytes": [point.low, point.high],
         "coverage": made.coverage,
         "how": point.how,
-        "static_peak_bytes": point.peak if made.device else forecast.static(facts, facts.rows).peak,
+        "static_peak_bytes": forecast.static(facts, facts.rows).peak if facts.static and not made.device else None,
+        "code_bytes": 0 if made.device else facts.files,  # in the peak and its interval; gives way, and need not fit
         "fits": bool(made.fits),
-        "known": made.fits is not None,
+        "outlook": made.outlook,
         "largest_batch": made.largest or None,
         "verified": bool(made.largest) and not made.device,
         "trials": len(made.attempts),  # of the largest batch
@@ -134,7 +148,7 @@ def document(made: Plan) -> dict[str, Any]:
         "overshot": len(made.overshot),
         "grows": facts.grows and made.device is None,
         "left_for_later_steps_bytes": 0 if made.device else made.wanted.lasting,  # by the largest batch
-        "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4)}
+        "tried": [{"rows": t.rows, "peak_bytes": t.peak, "seconds": round(t.seconds, 4), "alone": t in made.alone}
                   for t in (*made.trials, *made.climbed, *made.verified)],
         "peak_in": point.where,
         "breakdown": forecast.breakdown_on_device(facts) if made.device else forecast.breakdown(facts, point),
@@ -157,7 +171,10 @@ def not_counted(made: Plan) -> list[str]:
             "the driver's context, workspaces of convolutions, and what the allocator keeps",
             "everything on the host: runtime, input pipeline, data held in memory",
         ]
-    found = ["what callbacks and the script's own code take while it trains"]
+    found = [
+        "what callbacks and the script's own code take while it trains",
+        "what the script does behind its first training call: another model that it trains there may need more",
+    ]
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
     if facts.grows:

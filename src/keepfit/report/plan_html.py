@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from ..conditions.reading import size
-from .plan_text import WORDS
+from .plan_text import OUTLOOK, WORDS
 
 COLOURS = {
     "runtime": "#9aa5b1", "weights": "#2f6db5", "gradients": "#5b9bd5", "optimizer": "#1d3f72",
@@ -24,7 +24,7 @@ def render(document: Mapping[str, Any]) -> str:
     headline = (
         f"batch {document['batch_size']}: about <b>{size(document['predicted_peak_bytes'])}</b> "
         f"({size(low)} to {size(high)}) of {size(document['limit_bytes'])} ({escape(str(document['limit_source']))}): "
-        f"<b style='color:{colour}'>{'it fits' if document['fits'] else 'it may not fit'}</b>"
+        f"<b style='color:{colour}'>{OUTLOOK[document['outlook']]}</b>"
     )
     whole = max(document["limit_bytes"], high, *(sum(phase["parts"].values()) for phase in document["phases"]))
     bars = "".join(_bar(phase, whole, document["limit_bytes"]) for phase in document["phases"])

@@ -22,6 +22,12 @@ WORDS = {
     "preloaded": "data held in memory",
 }
 
+OUTLOOK = {
+    "fits": "it fits",
+    "may_not_fit": "it may not fit",
+    "does_not_fit": "it does not fit",
+    "unknown": "whether it fits is not known",
+}
 FIRST_STEPS = ", in its first steps: more may be kept in later ones"
 ELSEWHERE = {
     "preparation": "the peak is before the training, while the script prepares it: no smaller batch lowers that",
@@ -32,16 +38,16 @@ ELSEWHERE = {
 def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     style = Style(colours)
     low, high = document["interval_bytes"]
-    fits = document["fits"]
-    said = "it fits" if fits else "it may not fit" if document["known"] else "whether it fits is not known"
     held = f" in {document['coverage']:.0%} of trainings" if document["coverage"] else ", not calibrated"
     headline = (
         f"batch {document['batch_size'] or '?'} needs about {size(document['predicted_peak_bytes'])}"
         f" ({size(low)} to {size(high)}{held}); there are {size(document['limit_bytes'])}"
-        f" ({document['limit_source']}): {said}"
+        f" ({document['limit_source']}): {OUTLOOK[document['outlook']]}"
     )
-    lines = [style(one_line(headline), "green" if fits else "red")]
-    if document["how"] == "measured":
+    lines = [style(one_line(headline), "green" if document["fits"] else "red")]
+    if code := document["code_bytes"]:
+        lines.append(style(f"{size(code)} of it are program code, which gives way: what has to fit is the rest", "dim"))
+    if document["how"] == "measured" and document["static_peak_bytes"]:
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
@@ -95,10 +101,21 @@ def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
     peaks = {trial["rows"]: size(trial["peak_bytes"]) for trial in document["tried"]}
     rows = [[str(rows), peaks[rows], f"{speed:.0f}"] for rows, speed in speeds.items()]
     lines = ["", tables.render(("BATCH TRIED", "PEAK (WITHOUT CODE)", "ROWS A SECOND"), rows, width, colours)]
+    lines += _behind_others(document)
     fastest, largest = max(speeds, key=lambda rows: speeds[rows]), max(speeds)
     if speeds[fastest] > FASTER * speeds[largest]:
         lines.append(f"the largest is not the fastest: of those tried, {fastest} rows at a time are")
     return lines
+
+
+def _behind_others(document: Mapping[str, Any]) -> list[str]:
+    """Why the largest batch is not the largest that ran."""
+    largest = document["largest_batch"]
+    more = [trial["rows"] for trial in document["tried"] if not trial["alone"] and trial["rows"] > (largest or 0)]
+    if not (largest and more):
+        return []
+    rows = ", ".join(map(str, sorted(set(more))))
+    return [f"{rows} rows ran behind other sizes in the same process, and may need more alone: they do not count"]
 
 
 def _later(document: Mapping[str, Any]) -> str:

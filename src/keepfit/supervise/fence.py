@@ -147,6 +147,13 @@ class FenceV2(Fence):
         _write(os.path.join(self.level.directory, "cgroup.freeze"), "0")
 
 
+def cannot_start(fence: Fence | None, program: str) -> str | None:
+    """Why a program that was not executed yet never will be: it stands at the line already."""
+    if fence is None or not fence.reached():
+        return None
+    return f"a budget of {fence.budget} bytes cannot even hold the program's start: {program}"
+
+
 def held_at(budget: int) -> int:
     """On v2: where memory.high holds the command, a little below where memory.max kills it."""
     return budget - min(V2_MARGIN, int(budget * V2_MARGIN_SHARE))

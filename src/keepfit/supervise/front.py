@@ -13,13 +13,14 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ..blackbox.journal import JournalWriter
 from ..facts import Exit, as_json
 from ..machine import pidfd, procfs
 from . import launch, terminal
-from .fence import Fence
+from .fence import Fence, cannot_start
 from .link import Link
 from .relay import Channel, Poller, Relay
 from .signals import Arrived, SignalQueue
@@ -85,11 +86,7 @@ class Front:
                 with contextlib.suppress(OSError):  # the judge sees it outside, and samples instead
                     fence.join()
 
-        def stuck() -> str | None:
-            if fence is None or not fence.reached():
-                return None
-            return f"a budget of {fence.budget} bytes cannot even hold the program's start: {argv[0]}"
-
+        stuck = partial(cannot_start, self._fence, argv[0])
         self._pid = launch.launch(path, argv, environment, self._stage.wiring, prepare, stuck)
         for fd in self._stage.ours_to_close:
             os.close(fd)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ..blackbox import choices
 from ..conditions.reading import size
@@ -177,15 +178,30 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
     if heard.facts is not None and not heard.failed:
         return forecast.Facts.of(heard.facts)
     if heard.failed:
-        raise CannotPlan(f"the first training call could not be looked at: {' '.join(heard.failed.split())}")
+        raise CannotPlan(f"the first training call cannot be planned: {' '.join(heard.failed.split())}")
     if heard.late:
         raise CannotPlan(f"no training call after {seconds:.0f} s (--timeout); the script was {_doing(heard)}")
+    begun = next((event for event in heard.events if event["event"] == "fitting"), None)
     if heard.reached:
-        raise CannotPlan(f"the script needs more than {room >> 20} MiB before its first training call")
+        raise CannotPlan(_too_much(room, begun))
     if heard.status:
         how = f"status {heard.status}" if heard.status > 0 else f"signal {-heard.status}"
-        raise CannotPlan(f"the script ended with {how} before any training call")
+        raise CannotPlan(f"the script ended with {how} before {'the first step' if begun else 'any training call'}")
     raise CannotPlan("the script ended without a training call (fit, train_on_batch or apply_gradients)")
+
+
+def _too_much(room: int, begun: Mapping[str, Any] | None) -> str:
+    """What came to the limit before the first step: the script, or its `fit`, which makes tensors of arrays."""
+    if begun is None:
+        return f"the script needs more than {size(room)} before its first training call"
+    said = f"the first training call needs more than {size(room)} before its first step; {size(int(begun['in_use']))}"
+    said += " were in use when it was made"
+    if not (arrays := int(begun["arrays"])):
+        return said
+    return (
+        f"{said}, and it makes tensors of the {size(arrays)} of arrays that it is given: read them from files while it "
+        "trains (tf.data.TFRecordDataset, keras.utils.image_dataset_from_directory)"
+    )
 
 
 def _doing(heard: Rehearsal) -> str:

@@ -7,13 +7,21 @@ import ctypes
 import os
 import signal
 
-_PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 15, 36
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 
 def become_subreaper() -> None:
     """Orphans of the command come to us instead of to init, so that the tree stays whole."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int) -> None:
+    """In a child that was just forked: be killed when its parent is gone, however that came."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was gone before it was asked for
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def be_called(name: str) -> None:

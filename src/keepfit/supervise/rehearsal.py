@@ -11,8 +11,9 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ LEAVING = 5.0  # seconds that killed processes may take to be gone
 # Times a second that it had to fetch from disk since it began: two trainings that stood at a limit had 140 and 200, one
 # that was far from it and took fourteen times as long as usual 0.1.
 THRASHING = 50.0
+LAST_WORDS = (signal.SIGTERM, signal.SIGHUP)  # that end a plan as Ctrl-C does: behind what is to be taken away
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,29 @@ def rehearse(
     """
     path = launch.resolve(argv[0], environment)
     posture.become_subreaper()
-    with tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder, contextlib.closing(Pulse()) as pulse:
+    with (
+        _ended_in_order(),
+        tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder,
+        contextlib.closing(Pulse()) as pulse,
+    ):
         pulse.order(limit)
         made, why_not = fence.build(f"plan-{os.getpid()}-{time.monotonic_ns()}", limit, cgroup.placement())
         # If we are killed, nothing stays frozen behind us.
         keeper = fence.post_keeper(made) if made is not None and made.freezes else None
         told = launch.trainee_environment(environment, folder, pulse.address)
         told |= {"KEEPFIT_PLAN": "1", "KEEPFIT_PLAN_ROWS": str(rows)}
-        prepare = made.join if made is not None else lambda: None
+        ours = os.getpid()
+
+        def prepare() -> None:
+            posture.die_with(ours)
+            if made is not None:
+                made.join()
+
         try:
             with open(os.devnull) as nothing:  # what would be typed is not asked for: a prompt finds the end
                 typed = nothing.fileno() if os.isatty(0) else 0
-                pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare)
+                stuck = partial(fence.cannot_start, made, argv[0])
+                pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare, stuck)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
             listening = _Listening(heard, pid, pulse, made, Path(folder), next_ask, keeper)
             listening.until(seconds, seconds if patience is None else patience)
@@ -109,6 +122,25 @@ def rehearse(
                 with contextlib.suppress(OSError):
                     made.let_go()
                 made.remove()
+
+
+@contextlib.contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """A signal that would end us at once lets the cleaning be done first; a second one does not disturb that."""
+
+    def leave(number: int, _frame: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = [number for number in LAST_WORDS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in before:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class _Listening:

@@ -196,7 +196,7 @@ class Steward:
         if case.estimate is None and case.trials:  # a line alone is not trusted far beyond what was measured
             most = min(most, micro_batch.FAR * case.trials[-1].rows)
         rows = micro_batch.choose(self._room(case), batch, case.line, most)
-        needs = case.facts.in_use + case.estimate.whole if case.estimate else 0
+        needs = max(case.line.peak(batch), case.facts.in_use + case.estimate.whole) if case.estimate else 0
         case.facts = replace(case.facts, rows=rows, how=how, base=case.line.base, slope=case.line.slope, needs=needs)
         if rows >= batch:
             return self._whole(case, how)

@@ -61,6 +61,12 @@ def samples(owner, rows):
     return int(batches) * rows if batches else None
 
 
+def in_arrays(given):
+    """Bytes of the arrays among the arguments of a `fit`, which makes tensors of them."""
+    found = parts.leaves([given.get(name) for name in ("x", "y", "sample_weight", "validation_data")])
+    return held_by_arrays([leaf for leaf in found if isinstance(leaf, np().ndarray)])[1]
+
+
 def held_by_arrays(arrays):
     """Each array once, also where it is both what is given and what is wanted; files mapped to memory not at all."""
     found = {_address(leaf): leaf for leaf in parts.leaves(arrays) if not isinstance(leaf, np().memmap)}

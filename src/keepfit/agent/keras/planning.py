@@ -7,10 +7,11 @@ import contextlib
 import inspect
 import itertools
 import os
+import threading
 import time
 from importlib import import_module
 
-from .. import written
+from .. import lifeline, written
 from ..peak import Peak, anonymous, files, give_back, malloc_settings, most
 from ..tensorflow import device, liveness, parts, pool, tracing
 from ..tensorflow.parts import tf
@@ -23,7 +24,10 @@ from .pipeline import validation_batches
 STEPS = 3  # of a trial, at least: the first one is not like the others
 NOTED = 10  # steps at most, of which what they take from a pool is noted: their operations come in different orders
 FORECAST = 2  # trials that a forecast is made of; those behind them look for the largest batch
-UNFELT = 10.0  # seconds that the steps of a trial may take beyond the least
+UNFELT = 10.0  # seconds that the steps may take that are noted
+# Seconds that the steps of a trial may take, beyond the least: large ones take seconds each, and what is to be seen is
+# what the later ones bring (an encoder's 118 rows, tried for as many steps as ten seconds held, were killed in 32).
+PATIENCE = 60.0
 
 
 def is_wanted():
@@ -52,28 +56,46 @@ class Planner:
         self._make_test = trainer.make_test_function  # as Keras has it, before anything is wrapped around it
         self._loop = None  # (optimizer, what it trains) of a hand-written step that is being traced
         self._found = False  # the training call: what is traced or run from now on is our own doing
+        self._first = threading.Lock()  # taken by the thread that comes to it first
         self._fit = {}  # the arguments of the `fit` that is going on
         self._ready = 0  # bytes in use before the first trial that counts
 
     def fitting(self, original):
-        """Around `fit`."""
+        """Around `fit`. What ends it before its first step, by an error or at the limit, is told as that."""
         signature = inspect.signature(original)
 
         def fit(model, *args, **kwargs):
             with contextlib.suppress(TypeError):  # the user's mistake: Keras says so
                 self._fit = signature.bind(model, *args, **kwargs).arguments
-            return original(model, *args, **kwargs)
+            self._heart.journal.write("fitting", in_use=anonymous(), arrays=holdings.in_arrays(self._fit))
+            try:
+                return original(model, *args, **kwargs)
+            except Exception as error:
+                self._failed(error)
 
         return fit
 
+    def _is_first(self):
+        """Of all threads and processes that the script trains in: one is planned, and ends the others with it."""
+        return self._first.acquire(blocking=False) and self._heart.is_the_one()
+
     def take(self, model, function, held):
         """Never returns."""
+        if not self._is_first():
+            wait_to_be_ended()
         self._found = True
         try:
             self._plan(model, function, held)
         except Exception as error:
-            self._heart.failed("planning", error)
-            self._heart.counsel.ask("planned", failed=f"{type(error).__name__}: {str(error)[:300]}")
+            self._failed(error)
+        wait_to_be_ended()
+
+    def _failed(self, error):
+        """Never returns: nothing of the script is to run behind its training call, even where that fails."""
+        self._heart.failed("planning", error)
+        if self._found or self._is_first():
+            said = lifeline.describe(error)["message"][:300]
+            self._heart.counsel.ask("planned", failed=f"{type(error).__name__}: {said}")
         wait_to_be_ended()
 
     # --- loops of the user's own: what is seen of their first step is all there is ------------------------
@@ -117,6 +139,8 @@ class Planner:
 
     def _tell(self, facts):
         try:
+            if not self._is_first():
+                return
             self._heart.journal.write("plan", **facts)
             self._heart.counsel.ask("planned")
         finally:
@@ -127,6 +151,8 @@ class Planner:
     def _plan(self, model, function, held):
         before, prepared = anonymous(), most()
         held.listed()  # its buffers are filled before the first batch comes; data that fails says so itself
+        if model.run_eagerly and not model.optimizer.built:  # no graph is traced that would make its state
+            model.optimizer.build(model.trainable_variables)
         shapes = holdings.worst(held)
         began = time.monotonic()
         graphs = {}
@@ -267,12 +293,12 @@ def wait_to_be_ended():
 
 
 def _trial(function, batches, least, most):
-    """Some steps, more than the least while they take no time to speak of.
+    """Some steps, more than the least while there is patience for them.
 
     How far their peaks lie apart tells how far a training's may be from this one; the last ones how long one takes.
     """
     peak, peaks, took = Peak(), [], []
-    while len(took) < least or (len(took) < most and sum(took) < UNFELT):
+    while len(took) < least or (len(took) < most and sum(took) < PATIENCE):
         peak.reset()
         began = time.monotonic()
         _step(function, batches)
