@@ -74,7 +74,7 @@ the largest is not the fastest: of those tried, 128 rows at a time are
 written by the script before its training call: /data/run/\x1b[31mconfig.json
 not counted: what callbacks and the script's own code take while it trains
 not counted: what the script does behind its first training call: another model that it trains there may need more
-not counted: what malloc keeps of later steps, which may be more than of those that were tried"""
+not counted: what malloc keeps of later steps, which may be more than of those that were tried"""  # noqa: E501
 
 
 def test_a_plan_that_does_not_fit():

@@ -136,9 +136,10 @@ def _memory(attempt: Attempt) -> MemoryFacts:
 
 
 def _forecast(attempt: Attempt) -> int:
-    """Of the last decision on a training step."""
+    """Of the first decision on a training step, before it; of several trainings the one that needs most."""
     decided = [each for each in attempt.splittings if each.step == "train" and not each.trial]
-    return decided[-1].forecast if decided else 0
+    first = {each.key: each.forecast for each in reversed(decided)}
+    return max(first.values(), default=0)
 
 
 _ISOLATED = "the agent: the interpreter was started with -I, -E or -S, which keep it out"

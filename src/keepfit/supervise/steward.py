@@ -245,9 +245,8 @@ class Steward:
 
     def _verified(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:
         seen = Trial(int(letter["rows"]), int(letter["peak"]), float(letter.get("seconds") or 0.0))
-        chosen = seen.rows
-        if case.trials and micro_batch.faster(case.trials[-1], seen):
-            chosen = case.trials[-1].rows
+        faster = bool(case.trials) and micro_batch.faster(case.trials[-1], seen)
+        chosen = case.trials[-1].rows if faster else seen.rows
         if case.line is not None:
             case.line = micro_batch.corrected(case.line, seen)
             chosen = min(chosen, micro_batch.choose(self._room(case), case.facts.batch, case.line, seen.rows))
@@ -260,6 +259,9 @@ class Steward:
         if chosen != case.facts.rows:
             case.facts = replace(case.facts, rows=chosen, base=case.line.base if case.line else 0.0)
             self._write(case.facts)
+            if chosen < seen.rows:
+                told = {"tried": seen.rows, "peak": seen.peak, "faster": faster, "parts": case.facts.parts}
+                self._telling.report({"kind": "corrected-split", **told, **as_json(case.facts)})
         return {"rows": chosen}
 
     def _exhausted(self, case: Case, letter: Mapping[str, Any]) -> dict[str, Any]:

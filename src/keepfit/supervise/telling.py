@@ -14,7 +14,7 @@ _ONCE = frozenset(
     {"splitting", "climbing", "coupled", "own-step", "fixed-batch", "data", "strategy", "legacy", "batch-statistics"}
     | {"health", "input"}
 )
-_ALWAYS = ("checkpoint-", "numbers-")  # each is about something else
+_ALWAYS = ("checkpoint-", "numbers-", "corrected-")  # each is about something else
 _OURS = ("event", "t", "m")  # of the journal's line, not of the report
 
 

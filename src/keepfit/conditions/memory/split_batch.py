@@ -24,11 +24,15 @@ from ..reading import size
 
 
 def watch(report: Report) -> str | None:
-    if report.get("kind") != "splitting":
+    if report.get("kind") not in ("splitting", "corrected-split"):
         return None
     batch, rows, parts = report["batch"], report["rows"], report["parts"]
-    limit, needs = int(report["limit"]), int(report["needs"])
     what = {"test": "validation batch", "predict": "batch of predict"}.get(str(report["step"]), "batch")
+    limit, needs = int(report["limit"]), int(report["needs"])
+    if report["kind"] == "corrected-split":
+        came_to = f"{report['tried']} peaked at {size(int(report['peak']))} of {size(limit)}"
+        why = f"{report['tried']} rows at a time were slower" if report["faster"] else came_to
+        return f"{what} {batch} goes on in {parts} micro-batches of {rows}: {why}"
     would = f"would need about {size(needs)} of {size(limit)}" if needs > limit else f"does not fit {size(limit)}"
     results = "with the results of the whole batch" if report["exact"] else "applied as one batch"
     return f"{what} {batch} {would} ({report['source']}); it runs as {parts} micro-batches of {rows}, {results}"
