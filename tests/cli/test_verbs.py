@@ -175,3 +175,12 @@ def test_watch_detaches_and_leaves_it_alone(runs):
     assert victim.poll() is None
     victim.kill()
     victim.wait()
+
+
+def test_output_that_cannot_be_written_is_said_in_a_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*stage.KEEPFIT, "rules"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (73, "keepfit: no space left on the device of stdout\n")
+    closed = ["sh", "-c", '"$@" >&-', "sh", *stage.KEEPFIT, "rules"]
+    done = subprocess.run(closed, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -6,13 +6,14 @@ Only the verb that was asked for is imported, so that `keepfit why` answers at o
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-USAGE, INTERNAL = 64, 70
+USAGE, INTERNAL, CANNOT_WRITE = 64, 70, 73
 
 VERBS = {
     "run": "supervise a command: record it, guard it, explain its end",
@@ -48,11 +49,15 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # closed by whoever started us: nothing is to be said there
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the process' whole life
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(words)
+        status = _dispatch(words)
+        sys.stdout.flush()  # what cannot be written is found out here, not when Python is about to leave
+        return status
     except UserError as error:
         from ..report.style import one_line  # what somebody else's words in it do to a terminal is nothing
 
@@ -65,6 +70,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            print(f"keepfit: no space left on the device of {error.filename or 'stdout'}", file=sys.stderr)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return CANNOT_WRITE
         if os.environ.get("KEEPFIT_DEBUG"):
             raise
         print(f"keepfit: internal failure: {error!r} (KEEPFIT_DEBUG=1 shows more)", file=sys.stderr)

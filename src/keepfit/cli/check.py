@@ -17,10 +17,10 @@ from ..check import fix, schema
 from ..check.run import Checked, check
 from ..facts import as_json
 from ..report import check_text, style
-from . import UserError
+from . import CANNOT_WRITE, UserError
 from .selection import add_json, print_json
 
-FOUND, NOTHING_READ, CANNOT_WRITE = 1, 2, 73
+FOUND, NOTHING_READ = 1, 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
