@@ -3,7 +3,6 @@
 Facts only; what they mean is the supervisor's affair, and it ends the process when it has heard enough.
 """
 
-import contextlib
 import inspect
 import itertools
 import os
@@ -61,19 +60,30 @@ class Planner:
         self._ready = 0  # bytes in use before the first trial that counts
 
     def fitting(self, original):
-        """Around `fit`. What ends it before its first step, by an error or at the limit, is told as that."""
+        """Around `fit`. What ends it before its first step is told so, and nothing of the script runs behind it."""
         signature = inspect.signature(original)
 
         def fit(model, *args, **kwargs):
-            with contextlib.suppress(TypeError):  # the user's mistake: Keras says so
-                self._fit = signature.bind(model, *args, **kwargs).arguments
-            self._heart.journal.write("fitting", in_use=anonymous(), arrays=holdings.in_arrays(self._fit))
             try:
-                return original(model, *args, **kwargs)
+                bound = signature.bind(model, *args, **kwargs)
+                self._begins(bound.arguments)
+                return original(*bound.args, **bound.kwargs)
             except Exception as error:
-                self._failed(error)
+                if self._is_first():
+                    self._failed(error)
+                wait_to_be_ended()
 
         return fit
+
+    def _begins(self, given):
+        """A `fit` with these arguments."""
+        self._fit = given
+        try:
+            arrays = holdings.in_arrays(given)
+        except Exception as error:  # whatever it was given, it is Keras that says what is wrong with it
+            self._heart.failed("planning.arrays", error)
+            arrays = 0
+        self._heart.journal.write("fitting", in_use=anonymous(), arrays=arrays)
 
     def _is_first(self):
         """Of all threads and processes that the script trains in: one is planned, and ends the others with it."""
@@ -81,22 +91,18 @@ class Planner:
 
     def take(self, model, function, held):
         """Never returns."""
-        if not self._is_first():
-            wait_to_be_ended()
-        self._found = True
-        try:
-            self._plan(model, function, held)
-        except Exception as error:
-            self._failed(error)
+        if self._is_first():
+            self._found = True
+            try:
+                self._plan(model, function, held)
+            except Exception as error:
+                self._failed(error)
         wait_to_be_ended()
 
     def _failed(self, error):
-        """Never returns: nothing of the script is to run behind its training call, even where that fails."""
         self._heart.failed("planning", error)
-        if self._found or self._is_first():
-            said = lifeline.describe(error)["message"][:300]
-            self._heart.counsel.ask("planned", failed=f"{type(error).__name__}: {said}")
-        wait_to_be_ended()
+        said = lifeline.describe(error)["message"][:300]
+        self._heart.counsel.ask("planned", failed=f"{type(error).__name__}: {said}")
 
     # --- loops of the user's own: what is seen of their first step is all there is ------------------------
 
@@ -151,8 +157,8 @@ class Planner:
     def _plan(self, model, function, held):
         before, prepared = anonymous(), most()
         held.listed()  # its buffers are filled before the first batch comes; data that fails says so itself
-        if model.run_eagerly and not model.optimizer.built:  # no graph is traced that would make its state
-            model.optimizer.build(model.trainable_variables)
+        if model.run_eagerly and not getattr(model.optimizer, "built", True) and model.trainable_variables:
+            model.optimizer.build(model.trainable_variables)  # no graph is traced that would make its state
         shapes = holdings.worst(held)
         began = time.monotonic()
         graphs = {}

@@ -5,7 +5,6 @@ Arrays are cut by Keras itself, so that what is on its way to the step is of tha
 its batches as it likes: there the rows of one of them are repeated or left out.
 """
 
-import inspect
 import os
 from importlib import import_module
 
@@ -23,21 +22,11 @@ def wanted():
 class Verifier(Planner):
     """Stands where the planner would, and only tries."""
 
-    def fitting(self, original):
-        """Around `fit`: another batch size, where it goes by that."""
-        signature = inspect.signature(original)
-
-        def fit(model, *args, **kwargs):
-            try:
-                bound = signature.bind(model, *args, **kwargs)
-            except TypeError:  # the user's mistake: Keras says so
-                return original(model, *args, **kwargs)
-            self._fit = bound.arguments
-            if self._goes_by_size(bound.arguments):
-                bound.arguments["batch_size"] = wanted()
-            return original(*bound.args, **bound.kwargs)
-
-        return fit
+    def _begins(self, given):
+        """Another batch size, where it goes by that."""
+        self._fit = given
+        if self._goes_by_size(given):
+            given["batch_size"] = wanted()
 
     def _goes_by_size(self, given):
         arrays = import_module(self._source + "trainers.data_adapters.array_data_adapter")
