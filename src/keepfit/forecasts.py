@@ -122,7 +122,7 @@ def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -
 
     spec = tf.nest.map_structure(one, data)
     arrays = [leaf for leaf in tf.nest.flatten(data) if not isinstance(leaf, tf.TensorSpec)]
-    rows = min([batch_size or 32, *(int(leaf.shape[0]) for leaf in arrays)])  # as `fit` would have it
+    rows = max(1, min([batch_size or 32, *(int(leaf.shape[0]) for leaf in arrays)]))  # as `fit` would have it
     return spec, rows, holdings.held_by_arrays(arrays), False
 
 

@@ -189,3 +189,9 @@ def test_layers_of_the_same_kind_each_have_their_own_work():
     shares = {layer["name"]: layer["time_share"] for layer in told}
     first, second, third = (shares[layer.name] for layer in model.layers[1:4])
     assert first > 0 and 1.5 < second / first < 16 and 1.5 < third / second < 3
+
+
+def test_no_batch_is_larger_than_the_data():
+    x, y = data(96)
+    told = keepfit.plan(made(), x, y, batch_size=1 << 20)
+    assert told.document["batch_size"] == 96
