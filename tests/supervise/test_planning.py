@@ -100,7 +100,7 @@ def test_a_size_is_verified_as_if_the_script_had_asked_for_it(tmp_path):
     "kind",
     [
         "eager", "one-batch", "thread", "child", "own-step", "no-labels", "unbuilt", "several", "replicas",
-        "worker-fork", "worker-fork-late", "worker-spawn", "worker-forkserver",
+        "worker-fork", "worker-fork-late", "worker-spawn",
     ],
 )  # fmt: skip
 def test_however_it_trains(tmp_path, kind):
