@@ -24,7 +24,7 @@ FACTS = forecast.Facts.of(
     }
 )  # fmt: skip
 SCREEN = r"""
-batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 87% of trainings); there are 1.17 GiB (--memory): it does not fit
+batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 87% of trainings); there are 1.17 GiB (--memory): it most likely does not fit
 250 MiB of it are program code, which gives way: what has to fit is the rest
 measured in small; its graph alone says 1.74 GiB
 
@@ -121,7 +121,7 @@ def test_a_size_that_ran_behind_others_is_said_not_to_count():
 
 
 def test_what_a_forecast_comes_to():
-    """Beside the point lies its interval: only where all of that is beyond the limit it is sure not to fit."""
+    """Beside the point lies its interval: only where all of that is beyond the limit is it said not to fit."""
     tried = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.4)]
     made = (whole.Plan(MemoryLimit(limit * MIB, "--memory"), FACTS, tried, wanted=largest.Wanted(limit * MIB))
             for limit in (1200, 1450, 2048))  # fmt: skip

@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def outlook(self) -> str:
-        """What that comes to: fits, may_not_fit, does_not_fit (whatever of its interval comes true), unknown."""
+        """What that comes to: fits, may_not_fit, does_not_fit (by all of its interval), unknown."""
         if self.fits is None:
             return "unknown"
         if self.fits:

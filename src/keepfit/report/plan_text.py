@@ -25,7 +25,7 @@ WORDS = {
 OUTLOOK = {
     "fits": "it fits",
     "may_not_fit": "it may not fit",
-    "does_not_fit": "it does not fit",
+    "does_not_fit": "it most likely does not fit",
     "unknown": "whether it fits is not known",
 }
 FIRST_STEPS = ", in its first steps: more may be kept in later ones"
