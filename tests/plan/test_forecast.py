@@ -259,7 +259,7 @@ def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_what_was
     assert search.next_stretch([alone]) > 76
     for first in (largest.Attempt((alone, *behind)), largest.Attempt((alone, *behind), overshot=92)):
         then = dataclasses.replace(search, attempts=[first])
-        assert then.next_size() == 89 and not then.next_stretch([Trial(89, 918 * MIB)])
+        assert then.next_size() == 89
         assert largest.largest(known, largest.counting(known, [first]), wanted) == 76
         for second, found in ((largest.Attempt(behind[1:]), 89), (largest.Attempt(overshot=89), 76)):
             assert largest.largest(known, largest.counting(known, [first, second]), wanted) == found
@@ -267,8 +267,33 @@ def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_what_was
     for overshot, size in ((86, 86), (77, 0)):
         went = largest.Attempt((alone,), overshot)
         assert dataclasses.replace(search, attempts=[went]).next_size() == size
+    # The same of one that ran in what is left for later steps.
+    lasting = dataclasses.replace(search, wanted=dataclasses.replace(wanted, lasting=20 * MIB))
+    went = largest.Attempt((alone, Trial(86, 1010 * MIB)))
+    assert dataclasses.replace(lasting, attempts=[went]).next_size() == 86
     # Where all that was alone needs too much, it is less, whatever the pool says.
     assert 60 < dataclasses.replace(search, attempts=[largest.Attempt((Trial(99, 1030 * MIB),))]).next_size() < 99
+
+
+def test_in_a_pool_the_last_goes_on_by_how_much_more_its_first_size_needs_alone():
+    """conv1d in 1 GiB: 236 rows came to the limit behind 214, left 60 MiB alone, and were all that was tried."""
+    known, wanted = facts(256, 400 * MIB, 2 * MIB, pool=True, malloc=AS_IT_IS), largest.Wanted(1 << 30)
+    trials, alone = [Trial(8, 420 * MIB), Trial(128, 656 * MIB)], Trial(214, 880 * MIB)
+    behind = largest.Attempt((alone, Trial(230, 930 * MIB)))
+    ended = largest.Attempt((alone,), overshot=230)
+    for first, peak, more in ((ended, 930, 0), (behind, 920, 0), (behind, 950, 20)):
+        second = Trial(230, peak * MIB)
+        search = largest.Search(known, trials, wanted, [first])
+        further = search.next_stretch([second])
+        assert 230 < further < 230 + (1024 - 8 - peak - more) / 2  # MiB a row
+        for reached, found in ((1024 - more, further), (1024 - more + 1, 230)):
+            attempts = [first, largest.Attempt((second, Trial(further, reached * MIB)))]
+            assert largest.largest(known, largest.counting(known, attempts), wanted) == found
+    assert not search.next_stretch([Trial(230, 995 * MIB)])  # 65 more than behind others
+    # What was not tried behind others does not tell what those need alone that are tried behind it.
+    for unknown in (largest.Attempt((alone,)), largest.Attempt((alone,), overshot=250), largest.Attempt(overshot=230)):
+        search = largest.Search(known, trials, wanted, [unknown])
+        assert not search.next_stretch([Trial(230, 920 * MIB)])
 
 
 def test_what_ran_behind_others_counts_with_as_much_more_as_the_last_of_them_needed_alone():

@@ -6,9 +6,9 @@ the training itself will be, close to the limit without going beyond it. Where o
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
 it is not a line that the attempts go by, but what would lie there; that jumps, by chance too. There the first goes on,
-until it comes to the limit where it has to, and the second sees alone what was found so: what was not alone counts by
-that only. A pool grows a little with the steps, too: of a training with more of them than a trial some of the limit is
-left to the later ones.
+until it comes to the limit where it has to, and the second sees alone what was found so, and goes on as well: what was
+not alone counts only by how much more one of its sizes needs alone. A pool grows a little with the steps, too: of a
+training with more of them than a trial some of the limit is left to the later ones.
 """
 
 from __future__ import annotations
@@ -125,23 +125,23 @@ class Search:
     def next_size(self) -> int:
         """The rows that a fresh process begins with; 0: nothing more is to be gained, or the attempts are used up.
 
-        Where a size came to the limit, it is half-way between that and what did not; in a pool, where it was behind one
-        that ran, it is that size itself.
+        Where a size was too large, it is half-way between that and what was not; in a pool, where that was behind one
+        that ran, it is the size itself.
         """
         ran = counting(self.facts, self.attempts)
         if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
             return 0
         best = largest(self.facts, ran, self.wanted)
-        overshot = min((attempt.overshot for attempt in self.attempts if attempt.overshot), default=0)
+        too_large = self._too_large
         if self.facts.pooled and (further := largest(self.facts, ran_in(self.attempts), self.wanted)) > best:
             rows = further  # behind others; now alone
-        elif self.facts.pooled and overshot and best:
-            rows = overshot  # this was behind another, too, and may have needed more than it does alone
-        elif overshot:
+        elif self.facts.pooled and too_large and best:
+            rows = too_large  # this was behind another, too, and may have needed more than it does alone
+        elif too_large:
             below = max((trial.rows for trial in (*self._tried, *ran)), default=0)
             # A single row that came to the limit was tried beside all that a forecast takes: alone it may not.
-            half_way = max(1, (below + overshot) // 2)
-            rows = max(half_way, int(BELOW * overshot)) if self._explaining is not None and not ran else half_way
+            half_way = max(1, (below + too_large) // 2)
+            rows = max(half_way, int(BELOW * too_large)) if self._explaining is not None and not ran else half_way
         elif self._explaining is not None:
             rows = self._played(self._explaining)
             if ran and self.wanted.rounded(rows) < WORTH * best:
@@ -161,10 +161,13 @@ class Search:
         """The rows that a fresh process tries behind those that ran in it; 0: it is near enough."""
         if not ran or len(ran) >= self.stretches:
             return 0
+        if self.facts.pooled and self._is_last and more_alone(self.attempts, ran[0]) is None:
+            return 0  # it would not count
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
-        # Nothing is lost where one in a pool comes to the limit: another has run.
-        at_most = _below(self.wanted, LAST) if self.facts.pooled else _left(self.facts, self.wanted, 1, last.spread)
+        at_most = _left(self.facts, self.wanted, 1, last.spread)
+        if self.facts.pooled:  # nothing is lost where one comes to the limit: another has run
+            at_most = _below(self.wanted, LAST) - (more_alone(self.attempts, ran[0]) or 0)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
         short = max(last.rows + self.wanted.multiple, int(SHORT * last.rows))
@@ -195,11 +198,21 @@ class Search:
         for the last to see alone how far it came: there the sizes before may have left a place to what is larger, that
         it would not have found (an autoencoder: 89 rows came to 918 MiB behind 76, and 88 to 1,014 alone).
         """
-        last = len(self.attempts) == ATTEMPTS - 1
-        if self.facts.pooled:
-            return 1 if last else STRETCHED
         overshot = any(attempt.overshot for attempt in self.attempts)
-        return STRETCHED if overshot or (last and self.facts.keeps_little) else 1
+        further = self.facts.pooled or overshot or (self._is_last and self.facts.keeps_little)
+        return STRETCHED if further else 1
+
+    @property
+    def _is_last(self) -> bool:
+        return len(self.attempts) == ATTEMPTS - 1
+
+    @property
+    def _too_large(self) -> int:
+        """The smallest size that came to the limit, or to what is left for later steps behind another; 0: none did."""
+        overshot = [attempt.overshot for attempt in self.attempts if attempt.overshot]
+        room = self.wanted.bound - self.facts.later
+        behind = [trial.rows for attempt in self.attempts for trial in attempt.ran[1:] if trial.peak > room]
+        return min([*overshot, *behind], default=0)
 
     @property
     def _tried(self) -> list[Trial]:
@@ -276,13 +289,23 @@ def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
 
 def counting(facts: Facts, attempts: Sequence[Attempt]) -> list[Trial]:
     """Those that say whether a size fits. Where there is a pool, the ones that were alone in their process; and those
-    behind them if one of these was alone later: with as much more as that has needed."""
+    behind them if it is known how much more one of these, or of the sizes that came to the limit there, needs alone."""
     if not facts.pooled:
         return ran_in(attempts)
     alone = [attempt.ran[0] for attempt in attempts if attempt.ran]
     behind = [trial for attempt in attempts for trial in attempt.ran[1:]]
-    more = [later.peak - trial.peak for later in alone for trial in behind if later.rows == trial.rows]
-    return [*alone, *(replace(trial, peak=trial.peak + max(0, *more)) for trial in behind if more)]
+    more = [more for trial in alone if (more := more_alone(attempts, trial)) is not None]
+    return [*alone, *(replace(trial, peak=trial.peak + max(more)) for trial in behind if more)]
+
+
+def more_alone(attempts: Sequence[Attempt], alone: Trial) -> int | None:
+    """Bytes that it needed more than behind other sizes; None: it was not tried there.
+
+    Where it came to the limit behind them, it needed no more alone.
+    """
+    behind = [trial for attempt in attempts for trial in attempt.ran[1:] if trial.rows == alone.rows]
+    ended = any(attempt.ran and attempt.overshot == alone.rows for attempt in attempts)
+    return max(0, *(alone.peak - trial.peak for trial in behind)) if behind else 0 if ended else None
 
 
 def _slope(facts: Facts, tried: Sequence[Trial]) -> float:
