@@ -6,9 +6,9 @@ the training itself will be, close to the limit without going beyond it. Where o
 next begins well below that and goes on in short steps, as the last one does where malloc keeps little: what it has kept
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
 it is not a line that the attempts go by, but what would lie there; that jumps, by chance too. There the first goes on,
-until it comes to the limit where it has to, and the second sees alone what was found so, and goes on as well: what was
-not alone counts only by how much more one of its sizes needs alone. A pool grows a little with the steps, too: of a
-training with more of them than a trial some of the limit is left to the later ones.
+until it comes to the limit where it has to, and the second sees alone what was found so, and goes on as well where
+that needed no more alone: what was not alone counts only by how much more one of its sizes needs so. A pool grows a
+little with the steps, too: of a training with more of them than a trial some of the limit is left to the later ones.
 """
 
 from __future__ import annotations
@@ -161,13 +161,13 @@ class Search:
         """The rows that a fresh process tries behind those that ran in it; 0: it is near enough."""
         if not ran or len(ran) >= self.stretches:
             return 0
-        if self.facts.pooled and self._is_last and more_alone(self.attempts, ran[0]) is None:
-            return 0  # it would not count
+        if self.facts.pooled and self._is_last and more_alone(self.attempts, ran[0]) != 0:
+            return 0  # those behind it may need more alone as well, and it is not known how much
         last = ran[-1]
         slope = _further(self.facts, self.trials, (), ran[0])
         at_most = _left(self.facts, self.wanted, 1, last.spread)
         if self.facts.pooled:  # nothing is lost where one comes to the limit: another has run
-            at_most = _below(self.wanted, LAST) - (more_alone(self.attempts, ran[0]) or 0)
+            at_most = _below(self.wanted, LAST)
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
         short = max(last.rows + self.wanted.multiple, int(SHORT * last.rows))
