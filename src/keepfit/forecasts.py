@@ -58,11 +58,11 @@ def plan(
         raise TypeError(f"a keras.Model was expected; received {type(model).__name__}")
     if getattr(model, "optimizer", None) is None:
         raise ValueError("a compiled model was expected; received one without an optimizer (model.compile(…))")
-    batch_size = _whole(batch_size)
+    batch_size = _whole("batch_size", batch_size)
     original, before = model, peak.anonymous()
     model = original if optimizer is None else _with(original, optimizer, keras)
     copied = peak.anonymous() - before
-    room = parse_size(memory) if isinstance(memory, str) else memory
+    room = parse_size(memory) if isinstance(memory, str) else _whole("memory", memory)
     limit = limits.effective(cgroup.placement(), os.environ, room)
     if limit is None:
         raise ValueError("this machine does not tell how much memory there is; give memory=SIZE")
@@ -80,14 +80,14 @@ def plan(
     return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes))))
 
 
-def _whole(batch_size: Any) -> int | None:
+def _whole(name: str, given: Any) -> int | None:
     try:
-        size = None if batch_size is None else operator.index(batch_size)
+        number = None if given is None else operator.index(given)
     except TypeError:
-        size = 0
-    if size is not None and size < 1:
-        raise ValueError(f"batch_size: a whole number from 1 was expected; received {batch_size!r}")
-    return size
+        number = 0
+    if number is not None and number < 1:
+        raise ValueError(f"{name}: a whole number from 1 was expected; received {given!r}")
+    return number
 
 
 def _with(model: Any, optimizer: Any, keras: Any) -> Any:
@@ -122,7 +122,10 @@ def _specified(x: Any, y: Any, batch_size: int | None, tf: Any, holdings: Any) -
 
     spec = tf.nest.map_structure(one, data)
     arrays = [leaf for leaf in tf.nest.flatten(data) if not isinstance(leaf, tf.TensorSpec)]
-    rows = max(1, min([batch_size or 32, *(int(leaf.shape[0]) for leaf in arrays)]))  # as `fit` would have it
+    lengths = {int(leaf.shape[0]) for leaf in arrays}
+    if len(lengths) > 1:
+        raise ValueError(f"as many rows in each array were expected; received {sorted(lengths)}")
+    rows = max(1, min([batch_size or 32, *lengths]))  # as `fit` would have it
     return spec, rows, holdings.held_by_arrays(arrays), False
 
 

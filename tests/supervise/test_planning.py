@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import signal
 import sqlite3
@@ -24,10 +25,11 @@ def real_things(needs):
     needs("tensorflow", "cgroup")
 
 
-def plan(folder, kind, *options, status=0, prefix=()):
+def plan(folder, kind, *options, status=0, prefix=(), inside=(), typed=None):
     folder.mkdir(exist_ok=True)
+    command = [*inside, *stage.victim("plans.py", kind, str(folder))]
     done = subprocess.run(
-        [*prefix, *stage.KEEPFIT, "plan", *options, "--json", "--", *stage.victim("plans.py", kind, str(folder))],
+        [*prefix, *stage.KEEPFIT, "plan", *options, "--json", "--", *command], stdin=typed,
         capture_output=True, text=True, env=stage.clean_environment(folder / "runs"), check=False,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
@@ -96,6 +98,51 @@ def test_a_size_is_verified_as_if_the_script_had_asked_for_it(tmp_path):
     assert steps == [2048 // 128, *(-(-2048 // rows) for rows in verified)]
 
 
+def test_callbacks_are_left_alone(tmp_path):
+    """They come before the first step, and would empty the log of an earlier training."""
+    (tmp_path / "log.csv").write_text("epoch,loss\n0,0.5\n")
+    told = plan(tmp_path, "callbacks", "--memory", "900MiB", "--max", "250")
+    assert (tmp_path / "log.csv").read_text() == "epoch,loss\n0,0.5\n"
+    assert told["how"] == "measured" and told["trials"] >= 1
+    assert [path.rsplit("/", 1)[-1] for path in told["wrote"]] == ["before"]
+
+
+def test_what_it_reads_is_there_for_each_of_its_processes(tmp_path):
+    (tmp_path / "typed").write_text("header\n500\n")
+    with open(tmp_path / "typed") as typed:
+        os.lseek(typed.fileno(), len("header\n"), os.SEEK_SET)
+        told = plan(tmp_path, "typed", "--memory", "900MiB", "--max", "250", typed=typed)
+        assert os.read(typed.fileno(), 9) == b"500\n"  # of our own, nothing was read
+    assert told["samples"] == 500 and told["trials"] >= 1 and told["largest_batch"] > 64
+
+
+def test_a_script_that_cannot_be_run_again_has_no_largest_batch(tmp_path):
+    read, write = os.pipe()
+    os.write(write, b"500\n")
+    os.close(write)
+    with open(read) as typed:
+        told = plan(tmp_path, "typed", "--memory", "900MiB", "--max", "250", typed=typed)
+    assert told["fits"] and told["largest_batch"] is None and not told["verified"] and told["trials"] == 0
+    assert "the largest batch: the script, when it ran again, ended with status 1" in told["not_counted"]
+
+
+def test_a_run_that_is_planned_first_reads_its_pipe_itself(tmp_path):
+    done = subprocess.run(
+        [*stage.KEEPFIT, "run", "--apply", "--", *stage.victim("plans.py", "typed", str(tmp_path))], input="500\n",
+        capture_output=True, text=True, env=stage.clean_environment(tmp_path / "runs"), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("peak"), done.stderr
+    assert (
+        "no plan (the script ended with status 1 before any training call); it runs as without --apply" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("inside", [["run", "--memory", "1GiB"], ["plan", "--no-search"]])
+def test_a_keepfit_in_what_is_planned_stands_aside(tmp_path, inside):
+    told = plan(tmp_path, "fit", "--no-search", inside=[*stage.KEEPFIT, *inside, "--"])
+    assert told["how"] == "measured" and told["batch_size"] == 256
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -117,7 +164,7 @@ def test_a_batch_larger_than_the_data_is_what_there_is(tmp_path):
 def test_a_model_of_a_fixed_number_of_rows_is_told_by_its_graph(tmp_path):
     told = plan(tmp_path, "fixed", "--no-search")
     assert told["how"] == "static" and told["batch_size"] == 64 and told["outlook"] == "fits"
-    assert any("a measurement: a batch of 2 rows failed" in line for line in told["not_counted"])
+    assert any("if they were tried: a batch of 2 rows failed" in line for line in told["not_counted"])
 
 
 def test_the_longest_sequence_counts_not_the_first(tmp_path):
@@ -265,14 +312,24 @@ def test_without_the_agent_nothing_is_planned_and_nothing_is_trained(tmp_path):
     assert not (tmp_path / "before").exists()
 
 
+def test_a_command_that_the_agent_is_not_in_is_not_said_to_train_nothing(tmp_path):
+    done = subprocess.run(
+        [*stage.KEEPFIT, "plan", "--", "env", "-u", "PYTHONPATH", *stage.victim("plans.py", "none", str(tmp_path))],
+        capture_output=True, text=True, env=stage.clean_environment(tmp_path / "runs"), check=False,
+    )  # fmt: skip
+    assert done.returncode == 64 and "a training was not seen, and may have been run" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "a command was expected after --"),
+        (("--", "python", "-Wd", "-X", "dev", "-sE", "train.py"), "python -E keeps the agent out of the script"),
+        (("--", "python3", "-I", "-m", "train"), "python -I keeps the agent out of the script"),
         (("--max", "many", "--", "true"), "--max: a whole number from 1 was expected; received 'many'"),
         (("--multiple-of", "0", "--", "true"), "--multiple-of: a whole number from 1 was expected; received '0'"),
-        (("--memory", "", "--", "true"), "a size was expected, such as 3GiB or 512M; received ''"),
-        (("--memory", "much", "--", "true"), "a size was expected, such as 3GiB or 512M; received 'much'"),
+        (("--memory", "", "--", "true"), "--memory: a size was expected, such as 3GiB or 512M; received ''"),
+        (("--memory", "much", "--", "true"), "--memory: a size was expected, such as 3GiB or 512M; received 'much'"),
         (("--", "no-such-program"), "no-such-program: command not found on PATH"),
     ],
 )

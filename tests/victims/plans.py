@@ -17,6 +17,8 @@ def write(path):
 
 
 write(os.path.join(folder, "before"))
+if kind == "typed":
+    typed = int(sys.stdin.readline())
 atexit.register(write, after)
 if kind == "none":
     atexit.unregister(write)
@@ -150,15 +152,30 @@ def train():
             own = reader()
             own.compile("adam", loss)
             own.fit(sentences(), epochs=2, verbose=0)
-        elif kind == "arrays":  # many batches, and a callback that is told how many of them there are
+        elif kind == "arrays":  # many batches, and it is told how many of them there are
+            from keras.src.backend.tensorflow import trainer
 
-            class Count(keras.callbacks.Callback):
-                def on_train_begin(self, logs=None):
+            class Counted(trainer.TFEpochIterator):
+                def __init__(self, *given, **named):
+                    super().__init__(*given, **named)
                     with open(os.path.join(folder, "steps"), "a") as file:
-                        print(self.params["steps"], file=file)
+                        print(self.num_batches, file=file)
+
+            trainer.TFEpochIterator = Counted
+            model.compile("adam", loss)
+            model.fit(np.tile(x, (4, 1, 1, 1)), np.tile(y, 4), batch_size=128, verbose=0)
+        elif kind == "callbacks":  # that empty a file, and write another, before the first step
+
+            class Writes(keras.callbacks.Callback):
+                def set_model(self, model):
+                    write(after)
 
             model.compile("adam", loss)
-            model.fit(np.tile(x, (4, 1, 1, 1)), np.tile(y, 4), batch_size=128, callbacks=[Count()], verbose=0)
+            log = keras.callbacks.CSVLogger(os.path.join(folder, "log.csv"))
+            model.fit(x, y, batch_size=256, callbacks=[log, Writes()])
+        elif kind == "typed":
+            model.compile("adam", loss)
+            model.fit(x[:typed], y[:typed], batch_size=64, verbose=0)
         elif kind == "own-step":
             own = OwnStep(inputs, model.output)
             own.compile("adam", loss)

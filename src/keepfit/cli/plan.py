@@ -2,7 +2,8 @@
 
     keepfit plan [options] -- CMD …
 
-Nothing is trained. The forecast, the largest batch that fits and what would make it smaller are printed.
+There some small batches and the largest are tried, in processes that are thrown away: of the training itself nothing
+happens. The forecast, the largest batch that fits and what would make it smaller are printed.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import os
 import sys
 
 from ..facts import MemoryLimit
-from ..machine.limits import parse_size
 from ..plan import whole
 from ..supervise import planning
-from ..supervise.launch import CannotLaunch
+from ..supervise.launch import CannotLaunch, become
 from . import UserError
 from .run import parse as parse
-from .selection import add_json, add_runs_directory, positive, print_json, runs_directory
+from .selection import add_json, add_runs_directory, positive, print_json, runs_directory, size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,15 +43,17 @@ def main(args: argparse.Namespace) -> int:
     try:
         wanted = planning.PlanOptions(
             argv=tuple(args.command),
-            memory=parse_size(args.memory) if args.memory is not None else None,
+            memory=size("--memory", args.memory),
             device=_device(args.device) if args.device is not None else None,
-            reserve=parse_size(args.reserve) if args.reserve is not None else 0,
+            reserve=size("--reserve", args.reserve) or 0,
             multiple=_whole("--multiple-of", args.multiple_of),
             most=_whole("--max", args.max) if args.max is not None else None,
             timeout=positive("--timeout", args.timeout) or planning.SECONDS,
             search=not args.no_search,
             runs=runs_directory(args),
         )
+        if planning.is_going_on(os.environ):
+            become(wanted.argv, os.environ)
         made = planning.plan(wanted, os.environ)
     except (ValueError, planning.CannotPlan) as error:
         raise UserError(str(error)) from None
@@ -72,10 +74,10 @@ def _device(text: str) -> MemoryLimit:
     kind = words[-1].lower() if len(words) == 2 else ""
     if kind != "gpu":
         raise UserError(f'--for: a size and GPU was expected, such as "8GiB GPU"; received {text!r}')
-    return MemoryLimit(parse_size(words[0]), text, "device")
+    return MemoryLimit(size("--for", words[0]), text, "device")
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise UserError(f"{name}: a whole number from 1 was expected; received {text!r}")
     return int(text)

@@ -14,16 +14,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..blackbox.rundir import RunDirectory
-from ..machine.limits import parse_size
 from ..supervise import options as supervise_options
 from ..supervise import planning
-from ..supervise.launch import CannotLaunch
+from ..supervise.launch import CannotLaunch, become
 from ..supervise.options import RunOptions
 from ..supervise.policy import where
 from ..supervise.records import newest, unfinished
 from ..supervise.run import supervise
 from . import UserError
-from .selection import add_runs_directory, find_run, positive, runs_directory
+from .selection import add_runs_directory, find_run, positive, runs_directory, size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +69,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=str(supervise_options.KEEP),
         help="most bytes of a poisoned batch that go into the record (0: none)",
     )
-    parser.add_argument("--apply", action="store_true", help="plan first, and begin with the plan's exact options")
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="plan first (the script runs up to its training call, then from its beginning again), and begin with the "
+        "plan's exact options",
+    )
     parser.add_argument("--name", default="", help="a name for this run")
     parser.add_argument(
         "--quiet", action="store_true", help="say nothing, the verdict included; `keepfit why` still does"
@@ -92,12 +96,14 @@ def main(args: argparse.Namespace) -> int:
         raise UserError("a command was expected after --, such as: keepfit run -- python train.py")
     options = _options(args)
     environment: Mapping[str, str] = os.environ
-    if args.apply:
-        applied = planning.apply(options, environment)
-        environment = {**environment, **applied.environment}
-        if not options.quiet:
-            print(f"keepfit: {applied.said}", file=sys.stderr)
     try:
+        if planning.is_going_on(environment):
+            become(options.argv, environment)
+        if args.apply:
+            applied = planning.apply(options, environment)
+            environment = {**environment, **applied.environment}
+            if not options.quiet:
+                print(f"keepfit: {applied.said}", file=sys.stderr)
         return supervise(options, environment, _conclusion)
     except CannotLaunch as error:
         raise UserError(str(error), error.status) from None
@@ -109,7 +115,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
             argv=tuple(args.command),
             runs=runs_directory(args),
             name=args.name,
-            memory=parse_size(args.memory) if args.memory is not None else None,
+            memory=size("--memory", args.memory),
             guards=supervise_options.parse_guards(args.guard),
             hang_after=positive("--hang-after", args.hang_after),
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
@@ -117,7 +123,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
             on_nan=_one_of("--on-nan", args.on_nan, supervise_options.ON_NAN),
             on_bad_sample=_one_of("--on-bad-sample", args.on_bad_sample, supervise_options.ON_BAD_SAMPLE),
             clip=_clip(args.clip),
-            keep=0 if args.keep_batch == "0" else parse_size(args.keep_batch),
+            keep=0 if args.keep_batch == "0" else size("--keep-batch", args.keep_batch),
             force_resume=args.force_resume,
         )
     except ValueError as error:

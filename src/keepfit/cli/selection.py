@@ -6,10 +6,11 @@ import argparse
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from ..blackbox import index, rundir
 from ..blackbox.rundir import RunDirectory
+from ..machine.limits import parse_size
 from . import UserError
 
 
@@ -45,6 +46,17 @@ def find_run(runs: Path, wanted: str) -> RunDirectory:
 
 def print_json(document: dict[str, Any]) -> None:
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@overload
+def size(name: str, text: str) -> int: ...
+@overload
+def size(name: str, text: str | None) -> int | None: ...
+def size(name: str, text: str | None) -> int | None:
+    try:
+        return parse_size(text) if text is not None else None
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 def positive(name: str, text: str | None, what: str = "a number of seconds") -> float | None:

@@ -11,7 +11,7 @@ from ..facts import MemoryLimit
 from . import cgroup, procfs
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)", re.IGNORECASE)
 
 # Kept back from the host's memory: below this the kernel itself is in trouble, and so is the desktop.
 HOST_RESERVE_SHARE = 0.01

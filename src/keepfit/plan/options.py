@@ -206,7 +206,7 @@ def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
 def _mixed_on_host(facts: Facts, peak: int) -> Iterator[Option]:
     how = "; float16 is slow on a CPU"
     if facts.told.get("bfloat16") is False:
-        how += ", and on this one bfloat16 too: convolutions took three to seven times as long on such a one"
+        how += ", and on this one bfloat16 may be too: convolutions took three to seven times as long on such a one"
     return _mixed(facts, peak, "mixed_bfloat16", MIXED_ON_HOST, how)
 
 

@@ -26,6 +26,8 @@ class Plan:
     came_after: float = 0.0  # seconds: its first training call
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
+    unverified: str = ""  # why no size could be tried in a process of its own
+    budget: int | None = None  # bytes that were asked for, which may be more than there are
     wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
     findings: list[Finding] = field(default_factory=list)
     device: MemoryLimit | None = None  # one that is not here
@@ -119,7 +121,7 @@ class Plan:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
         # Where both verifications needed too much, what was climbed to has been tried inside the limit, too.
         counting = largest.largest(self.facts, largest.counting(self.facts, self.attempts), self.wanted)
-        return counting or largest.largest(self.facts, self.climbed, self.wanted)
+        return counting or (0 if self.unverified else largest.largest(self.facts, self.climbed, self.wanted))
 
 
 def document(made: Plan) -> dict[str, Any]:
@@ -131,6 +133,7 @@ def document(made: Plan) -> dict[str, Any]:
         "device": "gpu:0" if made.device else "host",
         "limit_bytes": limit.bytes,
         "limit_source": limit.source,
+        "reserved_bytes": 0 if made.device else max(0, limit.bytes - made.wanted.limit),
         "batch_size": facts.rows,
         "samples": facts.samples,
         "predicted_peak_bytes": point.peak,
@@ -175,6 +178,10 @@ def not_counted(made: Plan) -> list[str]:
         "what callbacks and the script's own code take while it trains",
         "what the script does behind its first training call: another model that it trains there may need more",
     ]
+    if made.budget is not None and made.budget > made.limit.bytes:
+        found.insert(0, f"what of --memory is more than there is here ({made.limit.source})")
+    if made.unverified:
+        found.append(f"the largest batch: {made.unverified}")
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
     if facts.grows:
@@ -189,7 +196,7 @@ def not_counted(made: Plan) -> list[str]:
     if any(stage["stage"] == "cache" and not stage["elements"] for stage in facts.pipeline):
         found.append("a cache in memory, of a dataset that does not tell how long it is")
     if facts.cut:
-        found.append(f"a measurement: {facts.cut}")
+        found.append(f"what small batches would show, if they were tried: {facts.cut}")
     if facts.told.get("own_step"):
         found.append("what a train_step of the model's own does outside of its graph")
     if int(facts.told.get("replicas") or 1) > 1:

@@ -10,7 +10,8 @@ from . import tables
 from .style import Style, one_line
 
 LAYERS = 8  # the largest ones
-FASTER = 1.05  # times the rows a second of the largest batch that was tried: less is chance
+FILES = 8  # the first ones that it wrote
+FASTER = 1.2  # times the rows a second of the largest batch: less is chance, with three steps of each
 WORDS = {
     "runtime": "framework and program",
     "weights": "weights",
@@ -42,13 +43,13 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     headline = (
         f"batch {document['batch_size'] or '?'} needs about {size(document['predicted_peak_bytes'])}"
         f" ({size(low)} to {size(high)}{held}); there are {size(document['limit_bytes'])}"
-        f" ({document['limit_source']}): {OUTLOOK[document['outlook']]}"
+        f" ({document['limit_source']}){_of_it(document)}: {OUTLOOK[document['outlook']]}"
     )
     lines = [style(one_line(headline), "green" if document["fits"] else "red")]
-    if code := document["code_bytes"]:
-        lines.append(style(f"{size(code)} of it are program code, which gives way: what has to fit is the rest", "dim"))
     if document["how"] == "measured" and document["static_peak_bytes"]:
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
+    elif document["how"] == "static" and document["device"] == "host":
+        lines.append(style("by its graph alone: nothing of it was tried", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{_later(document)}")
@@ -86,7 +87,9 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines += [style(f"  {name}: {how}", "dim") for how, name in hows.items()]
     lines += _tried(document, width, colours)
     if document["wrote"]:
-        lines += ["", f"written by the script before its training call: {one_line(', '.join(document['wrote'][:8]))}"]
+        more = f" and {len(document['wrote']) - FILES} more" if len(document["wrote"]) > FILES else ""
+        wrote = one_line(", ".join(document["wrote"][:FILES])) + more
+        lines += ["", f"written by the script before its training call: {wrote}"]
     lines += [style(f"{finding['message']}  {finding['code']}", "yellow") for finding in document["findings"]]
     if document["remembered"]:
         lines.append(style("nothing was tried this time: the same training was planned before", "dim"))
@@ -102,10 +105,20 @@ def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
     rows = [[str(rows), peaks[rows], f"{speed:.0f}"] for rows, speed in speeds.items()]
     lines = ["", tables.render(("BATCH TRIED", "PEAK (WITHOUT CODE)", "ROWS A SECOND"), rows, width, colours)]
     lines += _behind_others(document)
-    fastest, largest = max(speeds, key=lambda rows: speeds[rows]), max(speeds)
-    if speeds[fastest] > FASTER * speeds[largest]:
+    most = document["largest_batch"] or max(speeds)
+    fitting = {rows: speed for rows, speed in speeds.items() if rows <= most} or speeds
+    fastest, largest = max(fitting, key=lambda rows: fitting[rows]), max(fitting)
+    if fitting[fastest] > FASTER * fitting[largest]:
         lines.append(f"the largest is not the fastest: of those tried, {fastest} rows at a time are")
     return lines
+
+
+def _of_it(document: Mapping[str, Any]) -> str:
+    """What of the limit is not for the training, and what of the training need not fit."""
+    said = f", {size(reserved)} of them kept free" if (reserved := document["reserved_bytes"]) else ""
+    if code := document["code_bytes"]:
+        said += f" for all of it but {size(code)} of program code, which gives way"
+    return said
 
 
 def _behind_others(document: Mapping[str, Any]) -> list[str]:
@@ -121,7 +134,7 @@ def _behind_others(document: Mapping[str, Any]) -> list[str]:
 def _later(document: Mapping[str, Any]) -> str:
     """What a largest batch that was tried for some steps says of the others."""
     if left := document["left_for_later_steps_bytes"]:
-        return f", with {size(left)} left for what later steps keep"
+        return f", with at least {size(left)} left for what later steps keep"
     if not document["grows"]:
         return ""
     leaner = any(option["name"] == "lean_malloc" for option in document["options"])

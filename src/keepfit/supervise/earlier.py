@@ -15,12 +15,15 @@ from ..plan import forecast, largest
 from ..plan.micro_batch import Trial
 from ..plan.whole import Plan
 
+ALIKE = 1.25  # times: what a machine has left differs from one hour to the next, and the trials are as good
+
 
 class EarlierPlans:
     """In the runs directory; without one nothing is remembered."""
 
-    def __init__(self, runs: Path | None, asked: largest.Wanted, search: bool) -> None:
-        self._runs, self._asked, self._search = runs, asked, search
+    def __init__(self, runs: Path | None, asked: largest.Wanted, search: bool, stated: bool) -> None:
+        """The limit that was asked for is `stated`, or what the machine happens to have left now."""
+        self._runs, self._asked, self._search, self._stated = runs, asked, search, stated
 
     def tried(self, facts: forecast.Facts) -> tuple[list[Trial], list[largest.Attempt]] | None:
         """The trials, and the attempts at the largest batch, where the script held as much before its training call
@@ -28,13 +31,16 @@ class EarlierPlans:
         known = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
         if not known or abs(int(known["in_use"]) - facts.in_use) >= forecast.CHANCE:
             return None
+        if not 1 / ALIKE < self._asked.limit / int(known["limit"]) < ALIKE:
+            return None
         attempts = [largest.Attempt(tuple(_trials(ran)), overshot) for ran, overshot in known["attempts"]]
         return _trials(known["trials"]), attempts
 
     def _name(self, facts: forecast.Facts) -> str:
         """What the graph keeps alive is in it: strides, padding or a policy change that, and no weight's shape."""
         asked = self._asked.of(facts)
-        words = (facts.told.get("key"), asked.limit, asked.multiple, asked.most, self._search, facts.static,
+        limit = asked.limit if self._stated else "what is left"
+        words = (facts.told.get("key"), limit, asked.multiple, asked.most, self._search, facts.static,
                  sorted(facts.malloc.items()), facts.pooled)  # fmt: skip
         return f"searched {words}"
 
@@ -53,9 +59,11 @@ class EarlierPlans:
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
         # Of attempts that only came to the limit nothing was learnt: the next plan may have more luck.
-        if not made.remembered and not made.reached and all(attempt.ran for attempt in made.attempts):
+        learnt = not made.reached and not made.unverified and all(attempt.ran for attempt in made.attempts)
+        if learnt and not made.remembered:
             attempts = [(_as_kept(attempt.ran), attempt.overshot) for attempt in made.attempts]
-            known = {"in_use": made.facts.in_use, "trials": _as_kept(made.trials), "attempts": attempts}
+            known = {"limit": made.wanted.limit, "in_use": made.facts.in_use,
+                     "trials": _as_kept(made.trials), "attempts": attempts}  # fmt: skip
             choices.remember(self._runs, self._name(made.facts), now, known)
         return findings(report, "preflight")
 

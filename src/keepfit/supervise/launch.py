@@ -14,6 +14,7 @@ import termios
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from .. import agent
 
@@ -50,6 +51,11 @@ def resolve(command: str, environment: Mapping[str, str]) -> str:
     if found is None:
         raise CannotLaunch(f"{command}: command not found on PATH", NOT_FOUND)
     return found
+
+
+def become(argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
+    """The command, in this process' place: a keepfit around it does what is to be done."""
+    os.execve(resolve(argv[0], environment), argv, environment)
 
 
 def trainee_environment(

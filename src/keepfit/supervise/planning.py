@@ -39,11 +39,17 @@ class PlanOptions:
     search: bool = True  # for the largest batch
     device: MemoryLimit | None = None  # an accelerator that is not here, to plan for instead of this machine
     runs: Path | None = None  # where plans are remembered; None: nowhere
+    spared: bool = False  # a pipe at standard input: somebody else is to read it
+
+
+def is_going_on(environment: Mapping[str, str]) -> bool:
+    """Around this process, which is part of what is planned."""
+    return bool(environment.get("KEEPFIT_PLAN"))
 
 
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
-    if environment.get("KEEPFIT_DISABLE") == "1":  # nobody would stop the script at its training call
-        raise CannotPlan("KEEPFIT_DISABLE=1 keeps the agent out of the script, and a plan needs it there")
+    if why := _keeps_out(wanted.argv, environment):  # nobody would stop the script at its training call
+        raise CannotPlan(f"{why} keeps the agent out of the script, and a plan needs it there")
     limit = limits.effective(cgroup.placement(), environment, wanted.memory)
     if limit is None:
         raise CannotPlan("this machine does not tell how much memory there is; give --memory SIZE")
@@ -52,7 +58,8 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         raise CannotPlan(f"--reserve leaves nothing of {limit.bytes >> 20} MiB ({limit.source})")
 
     asked = largest.Wanted(room, wanted.multiple, wanted.most)
-    earlier = EarlierPlans(wanted.runs, asked, wanted.search)
+    stated = limit.kind != "host"  # and no other an hour later
+    earlier = EarlierPlans(wanted.runs, asked, wanted.search, stated)
 
     def small(heard: Rehearsal) -> Ask | None:
         facts = forecast.Facts.of(heard.facts or {})
@@ -77,12 +84,12 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     climbs: list[int] = []  # rows
     noted: list[int] = []  # the same
     began = time.monotonic()
-    heard = rehearse(wanted.argv, environment, room, wanted.timeout, small)
+    heard = rehearse(wanted.argv, environment, room, wanted.timeout, small, spared=wanted.spared)
     facts = _facts(heard, room, wanted.timeout)
     small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
     overshot = [largest.Attempt(overshot=heard.trying)] if heard.died_trying and heard.trying else []
     made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced,
-                wanted=asked.of(facts), noted=_noted(heard),
+                wanted=asked.of(facts), budget=wanted.memory, noted=_noted(heard),
                 came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
                 attempts=overshot)  # fmt: skip
@@ -116,16 +123,20 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
     once. A plan that fails is no obstacle.
     """
     try:
-        made = plan(PlanOptions(options.argv, options.memory, search=False, runs=options.runs), environment)
+        wanted = PlanOptions(options.argv, options.memory, search=False, runs=options.runs, spared=True)
+        made = plan(wanted, environment)
     except Exception as error:  # whatever it is: what was asked for is the run
         return Applied(f"no plan ({error}); it runs as without --apply")
-    need = f"batch {made.facts.rows} needs about {size(made.point.peak)} of {size(made.limit.bytes)}"
+    need = f"batch {made.facts.rows} needs about {size(made.point.peak - made.facts.files)} of {size(made.limit.bytes)}"
+    differs = any(option.name == "micro_batch" and not option.exact for option in made.options)
     changes = _malloc(made)
     facts = replace(made.facts, epochs=1) if changes else made.facts  # as if no epoch left anything to the next
     known = forecast.line(facts, made.trials)
     begins = [f"{name}={value}" for name, value in changes.items()]
     if known is None or not facts.told.get("key"):
         begins.append("nothing was measured that a micro-batch could be chosen by")
+    elif differs:
+        begins.append("micro-batches would change the results: what of them the run needs, it finds by itself")
     else:
         room = Room(made.wanted.limit - facts.later, 0)
         above = known.base - facts.in_use + facts.model["trainable"]  # in parts, their sum of gradients comes to it
@@ -160,8 +171,24 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
         ran = tuple(_trials(heard))
         overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
         if not ran and not overshot:
+            made.unverified = _not_again(heard)
             break
         made.attempts.append(largest.Attempt(ran, overshot))
+
+
+def _not_again(heard: Rehearsal) -> str:
+    """Why a process of its own, in which a size was to be verified, tried none."""
+    if heard.failed:
+        return " ".join(heard.failed.split())
+    if heard.late:
+        return "no training call in time"
+    if heard.status is not None:
+        return f"the script, when it ran again, ended with {_ending(heard.status)}"
+    return str((heard.facts or {}).get("cut") or "nothing was heard of it")
+
+
+def _ending(status: int) -> str:
+    return f"status {status}" if status >= 0 else f"signal {-status}"
 
 
 def _trials(heard: Rehearsal) -> list[Trial]:
@@ -184,10 +211,39 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
     begun = next((event for event in heard.events if event["event"] == "fitting"), None)
     if heard.reached:
         raise CannotPlan(_too_much(room, begun))
+    if heard.status is not None and not any(event["event"] == "agent" for event in heard.events):
+        raise CannotPlan(
+            f"the command ended with {_ending(heard.status)}, and keepfit's agent was in no Python process of it: a "
+            "training was not seen, and may have been run (python -E, -I and -S keep the agent out, and so does an "
+            "environment without PYTHONPATH)"
+        )
     if heard.status:
-        how = f"status {heard.status}" if heard.status > 0 else f"signal {-heard.status}"
+        how = _ending(heard.status)
         raise CannotPlan(f"the script ended with {how} before {'the first step' if begun else 'any training call'}")
     raise CannotPlan("the script ended without a training call (fit, train_on_batch or apply_gradients)")
+
+
+def _keeps_out(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
+    """What would keep the agent out of the command's first process; empty: nothing that can be seen."""
+    if environment.get("KEEPFIT_DISABLE") == "1":
+        return "KEEPFIT_DISABLE=1"
+    if not Path(argv[0]).name.startswith("python"):
+        return ""
+    words = iter(argv[1:])
+    for word in words:
+        letters = word[1:] if word.startswith("-") and not word.startswith("--") else ""
+        for place, letter in enumerate(letters, 1):
+            if letter in "EIS":
+                return f"python -{letter}"
+            if letter in "cm":
+                return ""
+            if letter in "WX":  # the rest of it, or the next word, is what it is given
+                if place == len(letters):
+                    next(words, None)
+                break
+        if not letters:
+            return ""
+    return ""
 
 
 def _too_much(room: int, begun: Mapping[str, Any] | None) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +81,13 @@ def rehearse(
     next_ask: Callable[[Rehearsal], Ask | None],
     rows: int = 0,
     patience: float | None = None,
+    spared: bool = False,
 ) -> Rehearsal:
     """Run it; `next_ask` says what to try next, None when enough is known. Output goes to stderr.
 
     With `rows` it is run as if the script had asked for batches of that size, and nothing else is looked at. It has
-    `seconds`; from `patience` on it is ended where it is thrashing (slow alone is no sign of the limit).
+    `seconds`; from `patience` on it is ended where it is thrashing (slow alone is no sign of the limit). With `spared`
+    a pipe at standard input is left to who comes behind it.
     """
     path = launch.resolve(argv[0], environment)
     posture.become_subreaper()
@@ -106,10 +110,9 @@ def rehearse(
                 made.join()
 
         try:
-            with open(os.devnull) as nothing:  # what would be typed is not asked for: a prompt finds the end
-                typed = nothing.fileno() if os.isatty(0) else 0
+            with _input(spared) as typed:
                 stuck = partial(fence.cannot_start, made, argv[0])
-                pid = launch.launch(path, argv, told, launch.Wiring(typed, 2, 2), prepare, stuck)
+                pid = launch.launch(path, argv, told, launch.Wiring(typed.fileno(), 2, 2), prepare, stuck)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
             listening = _Listening(heard, pid, pulse, made, Path(folder), next_ask, keeper)
             listening.until(seconds, seconds if patience is None else patience)
@@ -141,6 +144,20 @@ def _ended_in_order() -> Iterator[None]:
     finally:
         for number in before:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _input(spared: bool) -> FileIO:
+    """Its standard input. What would be typed is not asked for: a prompt finds the end. A file is there for each
+    process, from where we stand in it."""
+    with contextlib.suppress(OSError):  # closed, or another's
+        kind = os.fstat(0).st_mode
+        if stat.S_ISREG(kind):
+            file = FileIO("/proc/self/fd/0")
+            file.seek(os.lseek(0, 0, os.SEEK_CUR))
+            return file
+        if not os.isatty(0) and not (spared and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind))):
+            return FileIO(0, closefd=False)
+    return FileIO(os.devnull)
 
 
 class _Listening:

@@ -223,6 +223,16 @@ def versions(source):
     return [tf().__version__, import_module(source.removesuffix("src.").rstrip(".")).__version__]
 
 
+def _settings(optimizer):
+    """Those that an optimizer's state goes by are among them; its learning rate is not, nor what cannot be told."""
+    try:
+        told = optimizer.get_config().items()
+    except Exception:
+        return []
+    plain = [(name, value) for name, value in told if isinstance(value, (bool, int, float))]
+    return sorted(f"{name}={value}" for name, value in plain if "rate" not in name)
+
+
 def fingerprint(model, step, held, source, of_versions=True):
     """What a measured need depends on: the model, the rows' shapes, the versions."""
     optimizer = getattr(model, "optimizer", None)
@@ -232,6 +242,7 @@ def fingerprint(model, step, held, source, of_versions=True):
         *(f"{tuple(v.shape)}{v.dtype}{v.trainable}" for v in model.weights),
         *(type(layer).__name__ for layer in model._flatten_layers()),
         type(optimizer).__name__,
+        *_settings(optimizer),
         str(held.spec()),
         str(held.rows()),
         str(bool(model.jit_compile)),

@@ -67,6 +67,8 @@ class Planner:
             try:
                 bound = signature.bind(model, *args, **kwargs)
                 self._begins(bound.arguments)
+                # They open, empty and write files before the first step, and nothing is trained that they could follow.
+                bound.arguments.update(callbacks=None, verbose=0)
                 return original(*bound.args, **bound.kwargs)
             except Exception as error:
                 if self._is_first():

@@ -33,9 +33,10 @@ def watch(report: Report) -> str | None:
         came_to = f"{report['tried']} peaked at {size(int(report['peak']))} of {size(limit)}"
         why = f"{report['tried']} rows at a time were slower" if report["faster"] else came_to
         return f"{what} {batch} goes on in {parts} micro-batches of {rows}: {why}"
-    would = f"would need about {size(needs)} of {size(limit)}" if needs > limit else f"does not fit {size(limit)}"
+    would = f"would need about {size(needs)} of" if needs > limit else "would come too close to"
+    would += f" {size(limit)} ({report['source']})"
     results = "with the results of the whole batch" if report["exact"] else "applied as one batch"
-    return f"{what} {batch} {would} ({report['source']}); it runs as {parts} micro-batches of {rows}, {results}"
+    return f"{what} {batch} {would}; it runs as {parts} micro-batches of {rows}, {results}"
 
 
 CONDITION = Condition(
