@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keepfit.blackbox import index, journal, record, retention, ring, rundir, tail, wire
+from keepfit.blackbox import choices, index, journal, record, retention, ring, rundir, tail, wire
 from keepfit.blackbox.pulse import Pulse
 from keepfit.blackbox.rundir import RunDirectory
 from keepfit.facts import Sample
@@ -266,6 +266,13 @@ def test_a_lost_index_is_rebuilt(tmp_path, damage):
         (f"n{n}", "died", "segfault") for n in range(3)
     ]
     assert index.rows(tmp_path) == rows
+
+
+def test_what_was_measured_is_remembered_in_a_file_that_was_damaged(tmp_path):
+    (tmp_path / index.FILE).write_bytes(b"not a database at all" * 100)
+    assert choices.recall(tmp_path, "model") is None
+    choices.remember(tmp_path, "model", 1.0, {"above": 5})
+    assert choices.recall(tmp_path, "model") == {"above": 5}
 
 
 def test_a_removed_directory_is_no_run(tmp_path):

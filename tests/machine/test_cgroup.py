@@ -194,7 +194,15 @@ def test_kubernetes_downward_file(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("3GiB", 3 * GIB), ("512M", 512 << 20), ("1.5g", 3 * GIB // 2), ("1000", 1000), ("2 GB", 2 * GIB), ("1k", 1024)],
+    [
+        ("3GiB", 3 * GIB),
+        ("512M", 512 << 20),
+        ("1.5g", 3 * GIB // 2),
+        ("1000", 1000),
+        ("2 GB", 2 * GIB),
+        ("1k", 1024),
+        ("2Gi", 2 * GIB),
+    ],
 )
 def test_sizes(text, count):
     assert limits.parse_size(text) == count

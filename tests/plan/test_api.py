@@ -154,6 +154,11 @@ def test_bad_input_is_said_in_a_line():
         keepfit.plan(keras.Sequential([keras.layers.Dense(2)]), x)
     with pytest.raises(ValueError, match="batch_size: a whole number from 1 was expected; received 0"):
         keepfit.plan(made(), x, y, batch_size=0)
+    for memory in (0, -5, 1.5):
+        with pytest.raises(ValueError, match=f"memory: a whole number from 1 was expected; received {memory}"):
+            keepfit.plan(made(), x, y, memory=memory)
+    with pytest.raises(ValueError, match="as many rows in each array were expected; received"):
+        keepfit.plan(made(), x, y[:-1])
     with pytest.raises(TypeError, match="were expected; received str"):
         keepfit.plan(made(), "data")
     with pytest.raises(ValueError, match=r"nothing was expected beside a tf\.data pipeline"):

@@ -110,6 +110,27 @@ def test_room_for_later_steps_is_said():
     assert "largest batch that was tried and fits: 300, with at least 41 MiB left for what later steps keep\n" in text
 
 
+def test_what_of_the_limit_is_not_there_is_said():
+    limit = MemoryLimit(4 << 30, "host memory that can still be had")
+    made = whole.Plan(limit, FACTS, [], wanted=largest.Wanted(3 << 30), budget=1 << 40)
+    text = plan_text.render(whole.document(made), colours=False, width=100)
+    assert (
+        "there are 4.00 GiB (host memory that can still be had), 1.00 GiB of them kept free for all of it but" in text
+    )
+    assert "by its graph alone: nothing of it was tried" in text
+    assert "not counted: what of --memory is more than there is here (host memory that can still be had)" in text
+
+
+def test_the_fastest_is_one_that_fits():
+    pooled = replace(FACTS, told={**FACTS.told, "pool": True})
+    for seconds, said in ((1.0, False), (0.5, True)):
+        trials = [Trial(8, 500 * MIB, 0.05), Trial(128, 920 * MIB, 0.9 * seconds)]
+        found = [largest.Attempt((Trial(300, 1700 * MIB, 2.0), Trial(320, 1800 * MIB, 0.1)))]
+        made = whole.Plan(MemoryLimit(2 << 30, "--memory"), pooled, trials, found, wanted=largest.Wanted(2 << 30))
+        text = plan_text.render(whole.document(made), colours=False, width=100)
+        assert ("the largest is not the fastest: of those tried, 128 rows at a time are" in text) is said
+
+
 def test_a_size_that_ran_behind_others_is_said_not_to_count():
     pooled = replace(FACTS, told={**FACTS.told, "pool": True})
     found = [largest.Attempt((Trial(300, 1700 * MIB, 0.8), Trial(320, 1800 * MIB, 0.9)))]

@@ -27,19 +27,27 @@ def made(facts=FACTS, **more):
 
 
 def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(tmp_path):
-    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=True)
     earlier.keep(made())
     assert earlier.tried(FACTS) == (TRIALS, [])
     stride = replace(FACTS, static=tuple((rows, 2 * size) for rows, size in FACTS.static))
     assert earlier.tried(stride) is None
     assert earlier.tried(replace(FACTS, in_use=FACTS.in_use + 2 * forecast.CHANCE)) is None
     assert earlier.tried(replace(FACTS, samples=100)) is None  # the search went beyond that
-    smaller = EarlierPlans(tmp_path, largest.Wanted(2 << 30), search=True)
+    smaller = EarlierPlans(tmp_path, largest.Wanted(2 << 30), search=True, stated=True)
     assert smaller.tried(FACTS) is None
 
 
+def test_what_a_machine_has_left_need_not_be_the_same_to_the_byte(tmp_path):
+    EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=False).keep(made())
+    for limit, known in ((4.5, True), (3.5, True), (6, False), (3, False)):
+        later = EarlierPlans(tmp_path, largest.Wanted(int(limit * (1 << 30))), search=True, stated=False)
+        assert (later.tried(FACTS) is not None) is known
+    assert EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=True).tried(FACTS) is None
+
+
 def test_sizes_behind_one_another_are_remembered_as_one_attempt(tmp_path):
-    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=True)
     first, second, behind = (Trial(rows, rows * MIB, 1.0) for rows in (1000, 1400, 1450))
     attempts = [largest.Attempt((first,)), largest.Attempt((second, behind), overshot=1500)]
     earlier.keep(made(attempts=attempts))
@@ -47,7 +55,7 @@ def test_sizes_behind_one_another_are_remembered_as_one_attempt(tmp_path):
 
 
 def test_an_attempt_that_only_came_to_the_limit_is_not_remembered(tmp_path):
-    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=True)
     earlier.keep(made(attempts=[largest.Attempt((Trial(1000, 1000 * MIB, 1.0),)), largest.Attempt(overshot=1500)]))
     assert earlier.tried(FACTS) is None
 
@@ -93,7 +101,7 @@ def test_malloc_keeps_less_of_a_step_where_later_ones_might_not_fit():
 
 
 def test_a_plan_is_not_remembered_for_another_malloc(tmp_path):
-    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True)
+    earlier = EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=True)
     earlier.keep(made())
     assert earlier.tried(FACTS) and earlier.tried(replace(FACTS, told=KEEPS)) is None
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .index import FILE
+from .index import FILE, put
 
 KEEP = 500
 _CREATE = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, at REAL, measured TEXT)"
@@ -29,15 +29,21 @@ def recall(runs: Path, key: str) -> Mapping[str, Any] | None:
 
 
 def remember(runs: Path, key: str, at: float, measured: Mapping[str, Any]) -> None:
-    try:
-        with sqlite3.connect(runs / FILE, timeout=0.5) as database:
-            database.execute(_CREATE)
-            database.execute("INSERT OR REPLACE INTO choices VALUES (?, ?, ?)", (key, at, json.dumps(measured)))
-            database.execute(
-                "DELETE FROM choices WHERE key NOT IN (SELECT key FROM choices ORDER BY at DESC LIMIT ?)", (KEEP,)
-            )
-    except (sqlite3.Error, OSError):
-        return  # the next run measures again
+    """Where the file is damaged, the index makes it anew; where it cannot be written, the next run measures again."""
+    for retry in (True, False):
+        try:
+            with sqlite3.connect(runs / FILE, timeout=0.5) as database:
+                database.execute(_CREATE)
+                database.execute("INSERT OR REPLACE INTO choices VALUES (?, ?, ?)", (key, at, json.dumps(measured)))
+                database.execute(
+                    "DELETE FROM choices WHERE key NOT IN (SELECT key FROM choices ORDER BY at DESC LIMIT ?)", (KEEP,)
+                )
+            return
+        except (sqlite3.OperationalError, OSError):  # locked, read-only, full
+            return
+        except sqlite3.DatabaseError:
+            if not (retry and put(runs, [])):
+                return
 
 
 def forget(runs: Path, key: str) -> None:

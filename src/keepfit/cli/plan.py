@@ -51,6 +51,7 @@ def main(args: argparse.Namespace) -> int:
             timeout=positive("--timeout", args.timeout) or planning.SECONDS,
             search=not args.no_search,
             runs=runs_directory(args),
+            say=lambda text: print(f"keepfit: {text}", file=sys.stderr),
         )
         if planning.is_going_on(os.environ):
             become(wanted.argv, os.environ)

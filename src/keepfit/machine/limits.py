@@ -11,7 +11,7 @@ from ..facts import MemoryLimit
 from . import cgroup, procfs
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b?)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?", re.IGNORECASE)
 
 # Kept back from the host's memory: below this the kernel itself is in trouble, and so is the desktop.
 HOST_RESERVE_SHARE = 0.01
@@ -20,11 +20,11 @@ PLAUSIBLE = 64 << 20
 
 
 def parse_size(text: str) -> int:
-    """`3GiB`, `512M`, `1.5g`, `1000000` as bytes. `GB` is read as people mean it here: 2**30."""
+    """`3GiB`, `512M`, `1.5g`, `2Gi`, `1000000` as bytes. `GB` is read as people mean it here: 2**30."""
     match = _SIZE.fullmatch(text.strip())
     if not match or not float(match[1]):
         raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text!r}")
-    return int(float(match[1]) * _UNITS[match[2].lower()])
+    return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
 
 
 def host_limit(proc: str = "/proc", own_use: int = 0) -> MemoryLimit | None:

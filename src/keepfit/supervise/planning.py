@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class PlanOptions:
     search: bool = True  # for the largest batch
     device: MemoryLimit | None = None  # an accelerator that is not here, to plan for instead of this machine
     runs: Path | None = None  # where plans are remembered; None: nowhere
+    say: Callable[[str], None] = lambda _text: None  # what takes a while
     spared: bool = False  # a pipe at standard input: somebody else is to read it
 
 
@@ -167,6 +168,7 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
             return Ask(more) if more else None
 
         patience = PATIENCE * (made.came_after + made.search.stretches * slowest * rows)
+        wanted.say(f"the script runs again, up to its training call, to try {rows} rows in a process of its own")
         heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
         ran = tuple(_trials(heard))
         overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
