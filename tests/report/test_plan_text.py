@@ -111,14 +111,12 @@ def test_room_for_later_steps_is_said():
 
 
 def test_what_of_the_limit_is_not_there_is_said():
-    limit = MemoryLimit(4 << 30, "host memory that can still be had")
+    limit = MemoryLimit(4 << 30, "what is left")
     made = whole.Plan(limit, FACTS, [], wanted=largest.Wanted(3 << 30), budget=1 << 40)
     text = plan_text.render(whole.document(made), colours=False, width=100)
-    assert (
-        "there are 4.00 GiB (host memory that can still be had), 1.00 GiB of them kept free for all of it but" in text
-    )
+    assert "there are 4.00 GiB (what is left), of which 1.00 GiB are kept free, for all of it but 250 MiB" in text
     assert "by its graph alone: nothing of it was tried" in text
-    assert "not counted: what of --memory is more than there is here (host memory that can still be had)" in text
+    assert "not counted: what of --memory is more than there is here (what is left)" in text
 
 
 def test_the_fastest_is_one_that_fits():

@@ -115,9 +115,9 @@ def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
 
 def _of_it(document: Mapping[str, Any]) -> str:
     """What of the limit is not for the training, and what of the training need not fit."""
-    said = f", {size(reserved)} of them kept free" if (reserved := document["reserved_bytes"]) else ""
+    said = f", of which {size(reserved)} are kept free" if (reserved := document["reserved_bytes"]) else ""
     if code := document["code_bytes"]:
-        said += f" for all of it but {size(code)} of program code, which gives way"
+        said += f"{',' if said else ''} for all of it but {size(code)} of program code, which gives way"
     return said
 
 

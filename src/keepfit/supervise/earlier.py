@@ -31,7 +31,7 @@ class EarlierPlans:
         known = choices.recall(self._runs, self._name(facts)) if self._runs and facts.static else None
         if not known or abs(int(known["in_use"]) - facts.in_use) >= forecast.CHANCE:
             return None
-        if not 1 / ALIKE < self._asked.limit / int(known["limit"]) < ALIKE:
+        if not 1 / ALIKE < self._asked.limit / int(known.get("limit") or self._asked.limit) < ALIKE:
             return None
         attempts = [largest.Attempt(tuple(_trials(ran)), overshot) for ran, overshot in known["attempts"]]
         return _trials(known["trials"]), attempts
