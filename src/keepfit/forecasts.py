@@ -77,7 +77,7 @@ def plan(
         told["in_use"] -= copied + outlook.sizes_of(original)["optimizer"]
         _empty(model, tf)
     facts = forecast.Facts.of(told)
-    return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes))))
+    return Forecast(document(Plan(limit, facts, [], wanted=largest.Wanted(limit.bytes), budget=room)))
 
 
 def _whole(name: str, given: Any) -> int | None:

@@ -135,8 +135,8 @@ def test_lengths_that_a_pipeline_does_not_tell_are_those_of_its_first_batch():
 
 def test_what_it_shows():
     told = keepfit.plan(made(name="a_layer"), *data(), memory="2GiB")
-    assert "batch 32 needs about" in str(told) and "there are 2.00 GiB (--memory) for all" in str(told)
-    assert "of program code, which gives way: it fits" in str(told)
+    assert "batch 32 needs about" in str(told) and "there are 2.00 GiB (--memory): it fits" in str(told)
+    assert "of it program code, which gives way; there are" in str(told)
     html = told._repr_html_()
     assert html.count("<div style='margin") == 3 and "<script" not in html
     for phase in told.document["phases"]:

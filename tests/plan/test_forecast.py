@@ -220,8 +220,8 @@ def test_by_its_pool_the_largest_batch_is_found_closely(rows, row, multiple, off
 @pytest.mark.parametrize(
     ("told", "left"),
     [
-        ({"pool": True, "malloc": AS_IT_IS}, 61 * MIB),  # nobody knows for how long
-        ({"pool": True, "malloc": AS_IT_IS, "epochs": 1, "steps": 32}, 61 * MIB),
+        ({"pool": True, "malloc": AS_IT_IS}, 40 * MIB),  # nobody knows for how long
+        ({"pool": True, "malloc": AS_IT_IS, "epochs": 1, "steps": 32}, 40 * MIB),
         ({"pool": True, "malloc": AS_IT_IS, "epochs": 1, "steps": 4}, 0),  # a trial has as many
         ({"malloc": AS_IT_IS, "epochs": 1, "steps": 32}, 0),  # what malloc keeps is said instead
     ],

@@ -40,10 +40,16 @@ def test_the_same_training_is_remembered_and_one_whose_graph_keeps_more_is_not(t
 
 def test_what_a_machine_has_left_need_not_be_the_same_to_the_byte(tmp_path):
     EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=False).keep(made())
-    for limit, known in ((4.5, True), (3.5, True), (6, False), (3, False)):
+    for limit, known in ((4.2, True), (3.8, True), (5, False), (3.2, False)):
         later = EarlierPlans(tmp_path, largest.Wanted(int(limit * (1 << 30))), search=True, stated=False)
         assert (later.tried(FACTS) is not None) is known
     assert EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=True).tried(FACTS) is None
+    EarlierPlans(tmp_path, largest.Wanted(4 << 30), search=True, stated=False).keep(
+        made(attempts=[largest.Attempt((Trial(1000, 4000 * MIB, 1.0),))])
+    )
+    for limit, known in ((4.0, True), (3.8, False)):  # less than what was found needs
+        later = EarlierPlans(tmp_path, largest.Wanted(int(limit * (1 << 30))), search=True, stated=False)
+        assert (later.tried(FACTS) is not None) is known
 
 
 def test_sizes_behind_one_another_are_remembered_as_one_attempt(tmp_path):

@@ -126,6 +126,26 @@ def test_a_script_that_cannot_be_run_again_has_no_largest_batch(tmp_path):
     assert "the largest batch: the script, when it ran again, ended with status 1" in told["not_counted"]
 
 
+def test_what_trains_another_model_when_it_is_run_again_is_not_measured_by_that(tmp_path):
+    read, write = os.pipe()
+    os.write(write, b"32\n")
+    os.close(write)
+    with open(read) as typed:
+        told = plan(tmp_path, "typed-width", "--memory", "900MiB", "--max", "250", typed=typed)
+    assert told["largest_batch"] is None and told["trials"] == 0 and told["predicted_peak_bytes"] > 900 << 20
+    assert "the largest batch: the script, when it ran again, trained another model" in told["not_counted"]
+
+
+def test_its_document_is_all_there_is_on_stdout_where_nobody_reads_the_rest(tmp_path):
+    command = [*stage.KEEPFIT, "plan", "--memory", "900MiB", "--max", "250", "--json", "--"]
+    command += stage.victim("plans.py", "fit", str(tmp_path))
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", *command],
+        stdout=subprocess.PIPE, env=stage.clean_environment(tmp_path / "runs"), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and json.loads(done.stdout)["trials"] >= 1
+
+
 def test_a_run_that_is_planned_first_reads_its_pipe_itself(tmp_path):
     done = subprocess.run(
         [*stage.KEEPFIT, "run", "--apply", "--", *stage.victim("plans.py", "typed", str(tmp_path))], input="500\n",
@@ -326,6 +346,7 @@ def test_a_command_that_the_agent_is_not_in_is_not_said_to_train_nothing(tmp_pat
         ((), "a command was expected after --"),
         (("--", "python", "-Wd", "-X", "dev", "-sE", "train.py"), "python -E keeps the agent out of the script"),
         (("--", "python3", "-I", "-m", "train"), "python -I keeps the agent out of the script"),
+        (("--", "python-train", "-E", "5"), "python-train: command not found on PATH"),
         (("--max", "many", "--", "true"), "--max: a whole number from 1 was expected; received 'many'"),
         (("--multiple-of", "0", "--", "true"), "--multiple-of: a whole number from 1 was expected; received '0'"),
         (("--memory", "", "--", "true"), "--memory: a size was expected, such as 3GiB or 512M; received ''"),

@@ -19,6 +19,8 @@ def write(path):
 write(os.path.join(folder, "before"))
 if kind == "typed":
     typed = int(sys.stdin.readline())
+if kind == "typed-width":
+    width = int(sys.stdin.readline() or 16)
 atexit.register(write, after)
 if kind == "none":
     atexit.unregister(write)
@@ -81,7 +83,7 @@ if kind == "copies":  # of the data, while it is made ready: all gone before the
     held = [np.ones((1 << 29,), "uint8") * 2 for _ in range(2)]
     held.clear()
 keras.utils.set_random_seed(0)
-rows, width = 512, 32
+rows, width = 512, width if kind == "typed-width" else 32
 x = np.random.rand(rows, 48, 48, 3).astype("float32")
 y = np.random.randint(0, 5, rows)
 layers = keras.layers

@@ -9,13 +9,14 @@ happens. The forecast, the largest batch that fits and what would make it smalle
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 
 from ..facts import MemoryLimit
 from ..plan import whole
 from ..supervise import planning
-from ..supervise.launch import CannotLaunch, become
+from ..supervise.launch import CannotLaunch
 from . import UserError
 from .run import parse as parse
 from .selection import add_json, add_runs_directory, positive, print_json, runs_directory, size
@@ -45,16 +46,15 @@ def main(args: argparse.Namespace) -> int:
             argv=tuple(args.command),
             memory=size("--memory", args.memory),
             device=_device(args.device) if args.device is not None else None,
-            reserve=size("--reserve", args.reserve) or 0,
+            reserve=0 if args.reserve in (None, "0") else size("--reserve", args.reserve),
             multiple=_whole("--multiple-of", args.multiple_of),
             most=_whole("--max", args.max) if args.max is not None else None,
             timeout=positive("--timeout", args.timeout) or planning.SECONDS,
             search=not args.no_search,
             runs=runs_directory(args),
-            say=lambda text: print(f"keepfit: {text}", file=sys.stderr),
+            say=_say,
         )
-        if planning.is_going_on(os.environ):
-            become(wanted.argv, os.environ)
+        planning.stand_aside(wanted.argv, os.environ)
         made = planning.plan(wanted, os.environ)
     except (ValueError, planning.CannotPlan) as error:
         raise UserError(str(error)) from None
@@ -68,6 +68,12 @@ def main(args: argparse.Namespace) -> int:
 
     print(plan_text.render(document, style.wanted(sys.stdout), style.width(sys.stdout)))
     return 0
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):  # nobody is reading any more
+            os.write(2, f"keepfit: {text}\n".encode())
 
 
 def _device(text: str) -> MemoryLimit:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ..blackbox.rundir import RunDirectory
 from ..supervise import options as supervise_options
 from ..supervise import planning
-from ..supervise.launch import CannotLaunch, become
+from ..supervise.launch import CannotLaunch
 from ..supervise.options import RunOptions
 from ..supervise.policy import where
 from ..supervise.records import newest, unfinished
@@ -97,14 +97,15 @@ def main(args: argparse.Namespace) -> int:
     options = _options(args)
     environment: Mapping[str, str] = os.environ
     try:
-        if planning.is_going_on(environment):
-            become(options.argv, environment)
+        planning.stand_aside(options.argv, environment)
         if args.apply:
             applied = planning.apply(options, environment)
             environment = {**environment, **applied.environment}
             if not options.quiet:
                 print(f"keepfit: {applied.said}", file=sys.stderr)
         return supervise(options, environment, _conclusion)
+    except planning.CannotPlan as error:
+        raise UserError(str(error)) from None
     except CannotLaunch as error:
         raise UserError(str(error), error.status) from None
 

@@ -13,6 +13,8 @@ from . import cgroup, procfs
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?", re.IGNORECASE)
 
+MOST = float(1 << 60)  # bytes that anybody could mean
+
 # Kept back from the host's memory: below this the kernel itself is in trouble, and so is the desktop.
 HOST_RESERVE_SHARE = 0.01
 # The downward API may write MiB instead of bytes: no pod that trains has less than this.
@@ -22,9 +24,10 @@ PLAUSIBLE = 64 << 20
 def parse_size(text: str) -> int:
     """`3GiB`, `512M`, `1.5g`, `2Gi`, `1000000` as bytes. `GB` is read as people mean it here: 2**30."""
     match = _SIZE.fullmatch(text.strip())
-    if not match or not float(match[1]):
-        raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text!r}")
-    return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
+    bytes_of_it = float(match[1]) * _UNITS[(match[2] or "").lower()] if match else 0.0
+    if not 1 <= bytes_of_it < MOST:
+        raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text[:40]!r}")
+    return int(bytes_of_it)
 
 
 def host_limit(proc: str = "/proc", own_use: int = 0) -> MemoryLimit | None:

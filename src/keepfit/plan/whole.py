@@ -181,7 +181,7 @@ def not_counted(made: Plan) -> list[str]:
     if made.budget is not None and made.budget > made.limit.bytes:
         found.insert(0, f"what of --memory is more than there is here ({made.limit.source})")
     if made.unverified:
-        found.append(f"the largest batch: {made.unverified}")
+        found.append(f"{'another attempt at ' if made.attempts else ''}the largest batch: {made.unverified}")
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
     if facts.grows:

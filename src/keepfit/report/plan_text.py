@@ -42,14 +42,14 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
     held = f" in {document['coverage']:.0%} of trainings" if document["coverage"] else ", not calibrated"
     headline = (
         f"batch {document['batch_size'] or '?'} needs about {size(document['predicted_peak_bytes'])}"
-        f" ({size(low)} to {size(high)}{held}); there are {size(document['limit_bytes'])}"
-        f" ({document['limit_source']}){_of_it(document)}: {OUTLOOK[document['outlook']]}"
+        f" ({size(low)} to {size(high)}{held}){_code(document)}; there are {size(document['limit_bytes'])}"
+        f" ({document['limit_source']}){_reserve(document)}: {OUTLOOK[document['outlook']]}"
     )
     lines = [style(one_line(headline), "green" if document["fits"] else "red")]
     if document["how"] == "measured" and document["static_peak_bytes"]:
         lines.append(style(f"measured in small; its graph alone says {size(document['static_peak_bytes'])}", "dim"))
-    elif document["how"] == "static" and document["device"] == "host":
-        lines.append(style("by its graph alone: nothing of it was tried", "dim"))
+    elif document["how"] == "static" and document["device"] == "host" and document["static_peak_bytes"]:
+        lines.append(style("by its graph alone", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
         lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{_later(document)}")
@@ -113,12 +113,14 @@ def _tried(document: Mapping[str, Any], width: int, colours: bool) -> list[str]:
     return lines
 
 
-def _of_it(document: Mapping[str, Any]) -> str:
-    """What of the limit is not for the training, and what of the training need not fit."""
-    said = f", of which {size(reserved)} are kept free" if (reserved := document["reserved_bytes"]) else ""
-    if code := document["code_bytes"]:
-        said += f"{',' if said else ''} for all of it but {size(code)} of program code, which gives way"
-    return said
+def _code(document: Mapping[str, Any]) -> str:
+    """What of the need does not have to fit."""
+    return f", {size(code)} of it program code, which gives way" if (code := document["code_bytes"]) else ""
+
+
+def _reserve(document: Mapping[str, Any]) -> str:
+    """What of the limit is not for the training."""
+    return f", of which {size(reserved)} are kept free" if (reserved := document["reserved_bytes"]) else ""
 
 
 def _behind_others(document: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from ..plan import forecast, largest
 from ..plan.micro_batch import Trial
 from ..plan.whole import Plan
 
-ALIKE = 1.25  # times: what a machine has left differs from one hour to the next, and the trials are as good
+ALIKE = 1.1  # times: what a machine has left differs from one hour to the next, and the trials are as good
 
 
 class EarlierPlans:
@@ -34,6 +34,9 @@ class EarlierPlans:
         if not 1 / ALIKE < self._asked.limit / int(known.get("limit") or self._asked.limit) < ALIKE:
             return None
         attempts = [largest.Attempt(tuple(_trials(ran)), overshot) for ran, overshot in known["attempts"]]
+        counting = largest.counting(facts, attempts)
+        if attempts and not largest.largest(facts, counting, self._asked.of(facts)):  # there is less than there was
+            return None
         return _trials(known["trials"]), attempts
 
     def _name(self, facts: forecast.Facts) -> str:

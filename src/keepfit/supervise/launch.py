@@ -53,11 +53,6 @@ def resolve(command: str, environment: Mapping[str, str]) -> str:
     return found
 
 
-def become(argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
-    """The command, in this process' place: a keepfit around it does what is to be done."""
-    os.execve(resolve(argv[0], environment), argv, environment)
-
-
 def trainee_environment(
     environment: Mapping[str, str],
     record: str | None = None,
@@ -155,11 +150,26 @@ def launch(
         report = file.read()
     if report:
         os.waitpid(pid, 0)
-        number = int(report)
-        status = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-        hint = " (no #! line?)" if number == errno.ENOEXEC else ""
-        raise CannotLaunch(f"{argv[0]}: {os.strerror(number)}{hint}", status)
+        raise _refused(argv[0], int(report))
     return pid
+
+
+def become(argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
+    """The command, in this process' place: a keepfit around it does what is to be done."""
+    path = resolve(argv[0], environment)
+    for number in _RESTORED:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(path, list(argv), dict(environment))
+    except OSError as error:
+        raise _refused(argv[0], error.errno or errno.EINVAL) from None
+
+
+def _refused(command: str, number: int) -> CannotLaunch:
+    """By the kernel, with that error."""
+    status = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
+    hint = " (no #! line?)" if number == errno.ENOEXEC else ""
+    return CannotLaunch(f"{command}: {os.strerror(number)}{hint}", status)
 
 
 def _become(

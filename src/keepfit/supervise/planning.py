@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,11 @@ from ..plan.micro_batch import Line, Room, Trial, choose
 from ..plan.pool import Steps
 from ..plan.whole import Plan
 from .earlier import EarlierPlans
+from .launch import become
 from .options import RunOptions
-from .rehearsal import Ask, Rehearsal, rehearse
+from .rehearsal import Ask, Rehearsal, is_read_once, rehearse
 
+PYTHON = re.compile(r"python[0-9.]*t?d?")  # its interpreters, as they are called
 SECONDS = 600.0  # that a script may take to come to its training call
 PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take: it may be thrashing
 
@@ -43,14 +46,15 @@ class PlanOptions:
     spared: bool = False  # a pipe at standard input: somebody else is to read it
 
 
-def is_going_on(environment: Mapping[str, str]) -> bool:
-    """Around this process, which is part of what is planned."""
-    return bool(environment.get("KEEPFIT_PLAN"))
+def stand_aside(argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    """Where a plan is going on around this process: what is planned is the command, which takes its place."""
+    if environment.get("KEEPFIT_PLAN"):
+        _with_the_agent(argv, environment)
+        become(argv, environment)
 
 
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
-    if why := _keeps_out(wanted.argv, environment):  # nobody would stop the script at its training call
-        raise CannotPlan(f"{why} keeps the agent out of the script, and a plan needs it there")
+    _with_the_agent(wanted.argv, environment)
     limit = limits.effective(cgroup.placement(), environment, wanted.memory)
     if limit is None:
         raise CannotPlan("this machine does not tell how much memory there is; give --memory SIZE")
@@ -144,6 +148,8 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
         choices.remember(options.runs, str(facts.told["key"]), time.time(), {"above": above, "slope": known.slope})
         rows = choose(room, facts.rows, Line(facts.in_use + above, known.slope))
         begins.append("it runs whole" if rows == facts.rows else f"micro-batches of about {rows}")
+    if is_read_once():
+        begins.append("without standard input, which was left to the run")
     return Applied(f"planned: {need}; {', '.join(begins)}", changes)
 
 
@@ -172,21 +178,33 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
         heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
         ran = tuple(_trials(heard))
         overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
-        if not ran and not overshot:
-            made.unverified = _not_again(heard)
+        if not (ran or overshot) or _is_another(heard, made.facts):
+            made.unverified = _not_again(heard, made.facts)
             break
         made.attempts.append(largest.Attempt(ran, overshot))
 
 
-def _not_again(heard: Rehearsal) -> str:
-    """Why a process of its own, in which a size was to be verified, tried none."""
-    if heard.failed:
-        return " ".join(heard.failed.split())
-    if heard.late:
-        return "no training call in time"
-    if heard.status is not None:
-        return f"the script, when it ran again, ended with {_ending(heard.status)}"
-    return str((heard.facts or {}).get("cut") or "nothing was heard of it")
+def _is_another(heard: Rehearsal, facts: forecast.Facts) -> bool:
+    """What was trained in a process of its own: a script that reads a pipe finds nothing there the second time."""
+    return heard.facts is not None and int(heard.facts["weights"]) != facts.model["weights"]
+
+
+def _not_again(heard: Rehearsal, facts: forecast.Facts) -> str:
+    """Why a process of its own, in which a size was to be verified, says nothing of one."""
+    if _is_another(heard, facts):
+        why = "trained another model"
+    elif heard.failed:
+        why = f"failed at its training call ({' '.join(heard.failed.split())})"
+    elif heard.late:
+        why = "had tried no step" if heard.facts is not None else "came to no training call"
+        why += " when its time was over (--timeout)"
+    elif heard.status is not None:
+        why = f"ended with {_ending(heard.status)}"
+    elif heard.reached:
+        why = "came to the limit before its training call"
+    else:
+        why = f"could not try it: {(heard.facts or {}).get('cut') or 'nothing was heard of it'}"
+    return f"the script, when it ran again, {why}"
 
 
 def _ending(status: int) -> str:
@@ -213,7 +231,7 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
     begun = next((event for event in heard.events if event["event"] == "fitting"), None)
     if heard.reached:
         raise CannotPlan(_too_much(room, begun))
-    if heard.status is not None and not any(event["event"] == "agent" for event in heard.events):
+    if heard.status is not None and _is_unseen(heard):
         raise CannotPlan(
             f"the command ended with {_ending(heard.status)}, and keepfit's agent was in no Python process of it: a "
             "training was not seen, and may have been run (python -E, -I and -S keep the agent out, and so does an "
@@ -225,14 +243,21 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
     raise CannotPlan("the script ended without a training call (fit, train_on_batch or apply_gradients)")
 
 
-def _keeps_out(argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """What would keep the agent out of the command's first process; empty: nothing that can be seen."""
-    if environment.get("KEEPFIT_DISABLE") == "1":
-        return "KEEPFIT_DISABLE=1"
-    if not Path(argv[0]).name.startswith("python"):
+def _with_the_agent(argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    """Without it in the script, nobody would stop that at its training call."""
+    if why := "KEEPFIT_DISABLE=1" if environment.get("KEEPFIT_DISABLE") == "1" else _keeps_out(argv):
+        raise CannotPlan(f"{why} keeps the agent out of the script, and a plan needs it there")
+
+
+def _keeps_out(argv: tuple[str, ...]) -> str:
+    """The option of an interpreter that does; empty: none that can be seen."""
+    if not PYTHON.fullmatch(Path(argv[0]).name):
         return ""
     words = iter(argv[1:])
     for word in words:
+        if word == "--check-hash-based-pycs":
+            next(words, None)
+            continue
         letters = word[1:] if word.startswith("-") and not word.startswith("--") else ""
         for place, letter in enumerate(letters, 1):
             if letter in "EIS":
@@ -262,6 +287,13 @@ def _too_much(room: int, begun: Mapping[str, Any] | None) -> str:
     )
 
 
+def _is_unseen(heard: Rehearsal) -> bool:
+    """The agent never came up in it."""
+    return not any(event["event"] == "agent" for event in heard.events)
+
+
 def _doing(heard: Rehearsal) -> str:
+    if _is_unseen(heard):
+        return "not seen: keepfit's agent was in no Python process of it"
     awake = [event["framework"] for event in heard.events if event.get("state") == "awake"]
     return f"preparing, with {' and '.join(awake)} imported" if awake else "not yet using a framework"

@@ -93,6 +93,7 @@ def rehearse(
     posture.become_subreaper()
     with (
         _ended_in_order(),
+        _input(spared) as typed,  # first, so that nothing else is opened in its place where it is closed
         tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder,
         contextlib.closing(Pulse()) as pulse,
     ):
@@ -110,9 +111,8 @@ def rehearse(
                 made.join()
 
         try:
-            with _input(spared) as typed:
-                stuck = partial(fence.cannot_start, made, argv[0])
-                pid = launch.launch(path, argv, told, launch.Wiring(typed.fileno(), 2, 2), prepare, stuck)
+            stuck = partial(fence.cannot_start, made, argv[0])
+            pid = launch.launch(path, argv, told, launch.Wiring(typed.fileno(), 2, 2), prepare, stuck)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
             listening = _Listening(heard, pid, pulse, made, Path(folder), next_ask, keeper)
             listening.until(seconds, seconds if patience is None else patience)
@@ -146,18 +146,30 @@ def _ended_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
+def is_read_once() -> bool:
+    """Standard input: what one process has read from it, no other finds there."""
+    try:
+        kind = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
+
+
 def _input(spared: bool) -> FileIO:
     """Its standard input. What would be typed is not asked for: a prompt finds the end. A file is there for each
     process, from where we stand in it."""
-    with contextlib.suppress(OSError):  # closed, or another's
+    try:
         kind = os.fstat(0).st_mode
-        if stat.S_ISREG(kind):
+    except OSError:  # closed
+        return FileIO(os.devnull)
+    if os.isatty(0) or (spared and is_read_once()):
+        return FileIO(os.devnull)
+    if stat.S_ISREG(kind):
+        with contextlib.suppress(OSError):  # another's, that we may not open again
             file = FileIO("/proc/self/fd/0")
             file.seek(os.lseek(0, 0, os.SEEK_CUR))
             return file
-        if not os.isatty(0) and not (spared and (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind))):
-            return FileIO(0, closefd=False)
-    return FileIO(os.devnull)
+    return FileIO(0, closefd=False)
 
 
 class _Listening:

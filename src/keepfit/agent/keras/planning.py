@@ -57,6 +57,7 @@ class Planner:
         self._found = False  # the training call: what is traced or run from now on is our own doing
         self._first = threading.Lock()  # taken by the thread that comes to it first
         self._fit = {}  # the arguments of the `fit` that is going on
+        self._left_out = False  # it was given callbacks
         self._ready = 0  # bytes in use before the first trial that counts
 
     def fitting(self, original):
@@ -68,6 +69,7 @@ class Planner:
                 bound = signature.bind(model, *args, **kwargs)
                 self._begins(bound.arguments)
                 # They open, empty and write files before the first step, and nothing is trained that they could follow.
+                self._left_out = bool(bound.arguments.get("callbacks"))
                 bound.arguments.update(callbacks=None, verbose=0)
                 return original(*bound.args, **bound.kwargs)
             except Exception as error:
@@ -103,8 +105,10 @@ class Planner:
 
     def _failed(self, error):
         self._heart.failed("planning", error)
-        said = lifeline.describe(error)["message"][:300]
-        self._heart.counsel.ask("planned", failed=f"{type(error).__name__}: {said}")
+        said = f"{type(error).__name__}: {lifeline.describe(error)['message'][:300]}"
+        if self._left_out:
+            said += " (callbacks are not begun in a plan)"
+        self._heart.counsel.ask("planned", failed=said)
 
     # --- loops of the user's own: what is seen of their first step is all there is ------------------------
 

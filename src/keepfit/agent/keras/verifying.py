@@ -9,6 +9,7 @@ import os
 from importlib import import_module
 
 from . import holdings
+from .decision import sizes_of
 from .planning import STEPS, Planner
 
 MORE = 12  # steps, where the training has as many: a peak still rises with them, and what is verified is to hold
@@ -34,7 +35,7 @@ class Verifier(Planner):
         return data[0] is not None and arrays.can_convert_arrays(data)
 
     def _plan(self, model, function, held):
-        self._heart.journal.write("plan", rows=wanted())
+        self._heart.journal.write("plan", rows=wanted(), weights=sizes_of(model)["weights"])
         if held.is_tf and not model.run_eagerly:
             # Where it divides the rows there are, Keras says so in the batch's type: another size would be traced anew,
             # and a second graph be in the process.
