@@ -163,6 +163,11 @@ def test_a_keepfit_in_what_is_planned_stands_aside(tmp_path, inside):
     assert told["how"] == "measured" and told["batch_size"] == 256
 
 
+def test_a_model_that_is_built_by_its_first_batch_is_the_same_when_it_is_run_again(tmp_path):
+    told = plan(tmp_path, "unbuilt", "--memory", "900MiB", "--max", "250")
+    assert told["trials"] >= 1 and told["largest_batch"] > 200
+
+
 @pytest.mark.parametrize(
     "kind",
     [

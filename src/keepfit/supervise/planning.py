@@ -186,7 +186,8 @@ def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> 
 
 def _is_another(heard: Rehearsal, facts: forecast.Facts) -> bool:
     """What was trained in a process of its own: a script that reads a pipe finds nothing there the second time."""
-    return heard.facts is not None and int(heard.facts["weights"]) != facts.model["weights"]
+    weights = (heard.facts or {}).get("weights")
+    return weights is not None and weights != facts.model["weights"]
 
 
 def _not_again(heard: Rehearsal, facts: forecast.Facts) -> str:

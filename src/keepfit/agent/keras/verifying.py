@@ -35,12 +35,13 @@ class Verifier(Planner):
         return data[0] is not None and arrays.can_convert_arrays(data)
 
     def _plan(self, model, function, held):
-        self._heart.journal.write("plan", rows=wanted(), weights=sizes_of(model)["weights"])
         if held.is_tf and not model.run_eagerly:
             # Where it divides the rows there are, Keras says so in the batch's type: another size would be traced anew,
             # and a second graph be in the process.
             held.of_any_rows()
             held.trace(function)
+        weights = sizes_of(model)["weights"] or None  # not built yet
+        self._heart.journal.write("plan", rows=wanted(), weights=weights)
         self._try_all(model, function, held)
 
     def _cleared(self, trial):
