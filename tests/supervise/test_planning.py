@@ -116,22 +116,21 @@ def test_what_it_reads_is_there_for_each_of_its_processes(tmp_path):
     assert told["samples"] == 500 and told["trials"] >= 1 and told["largest_batch"] > 64
 
 
-def test_a_script_that_cannot_be_run_again_has_no_largest_batch(tmp_path):
+def pipe_with(text):
     read, write = os.pipe()
-    os.write(write, b"500\n")
-    os.close(write)
-    with open(read) as typed:
-        told = plan(tmp_path, "typed", "--memory", "900MiB", "--max", "250", typed=typed)
+    with open(write, "wb") as file:
+        file.write(text)
+    return open(read)
+
+
+def test_a_script_that_cannot_be_run_again_has_no_largest_batch(tmp_path):
+    told = plan(tmp_path, "typed", "--memory", "900MiB", "--max", "250", typed=pipe_with(b"500\n"))
     assert told["fits"] and told["largest_batch"] is None and not told["verified"] and told["trials"] == 0
     assert "the largest batch: the script, when it ran again, ended with status 1" in told["not_counted"]
 
 
 def test_what_trains_another_model_when_it_is_run_again_is_not_measured_by_that(tmp_path):
-    read, write = os.pipe()
-    os.write(write, b"32\n")
-    os.close(write)
-    with open(read) as typed:
-        told = plan(tmp_path, "typed-width", "--memory", "900MiB", "--max", "250", typed=typed)
+    told = plan(tmp_path, "typed-width", "--memory", "900MiB", "--max", "250", typed=pipe_with(b"32\n"))
     assert told["largest_batch"] is None and told["trials"] == 0 and told["predicted_peak_bytes"] > 900 << 20
     assert "the largest batch: the script, when it ran again, trained another model" in told["not_counted"]
 
