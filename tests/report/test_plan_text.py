@@ -24,7 +24,7 @@ FACTS = forecast.Facts.of(
     }
 )  # fmt: skip
 SCREEN = r"""
-batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 87% of trainings), 250 MiB of it program code, which gives way; there are 1.17 GiB (--memory): it most likely does not fit
+batch 256 needs about 1.64 GiB (1.51 GiB to 1.83 GiB in 84% of trainings), 250 MiB of it program code, which gives way; there are 1.17 GiB (--memory): it most likely does not fit
 measured in small; its graph alone says 1.74 GiB
 
   framework and program                      390 MiB  █████████
