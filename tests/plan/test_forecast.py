@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from keepfit.facts import Splitting
 from keepfit.plan import forecast, largest, options
 from keepfit.plan.micro_batch import Trial
 
@@ -657,6 +658,34 @@ def test_options_are_cheaper_than_nothing_and_say_whether_results_stay():
     assert not any(option.name == "machine" for option in options.priced(known, trials, 2 * point.high))
     exact = [option.exact for option in found]
     assert exact == sorted(exact, reverse=True)
+
+
+def test_of_optimizers_those_are_offered_that_need_less():
+    """Lion keeps a copy of the weights less than Adam, and computes two before its gradients are there: on a CPU."""
+    known = facts()
+    step = forecast.forecast(known, trials := tried(known, 300 * MIB, 4 * MIB), known.rows).peak
+    here = {option.value: step - option.peak for option in options.priced(known, trials, 1 << 40)}
+    assert here["SGD"] == 80 * MIB and 70 * MIB < here["Adafactor"] < 80 * MIB and "Lion" not in here
+    on_device = forecast.on_device(known, known.rows).peak
+    there = {option.value: on_device - option.peak for option in options.priced_on_device(known, 1 << 40)}
+    assert there["SGD"] == 80 * MIB and there["Lion"] == 40 * MIB
+    keeps_five = facts(model={**known.model, "optimizer": 200 * MIB})
+    assert "Lion" in {option.value for option in options.priced(keeps_five, trials, 1 << 40)}
+
+
+def test_lora_saves_the_state_and_not_the_gradients():
+    """Where those would have been there is the sum of the weights and their factors' product."""
+    known = facts()
+    (lora,) = (option for option in options.priced(known, [], 1 << 40) if option.name == "lora")
+    assert forecast.forecast(known, [], known.rows).peak - lora.peak == 76 * MIB
+
+
+def test_what_saves_nothing_is_no_remedy():
+    told = {"trainable": 40 * MIB, "optimizer": 0, "weights": 40 * MIB}
+    without_state = Splitting("train", 8, 1, slope=MIB, model=told)
+    titles = {remedy.title.split()[0] for remedy in options.lighter(without_state)}
+    assert "LoRA:" not in titles and "freeze" in titles
+    assert {remedy.saves_bytes for remedy in options.lighter(None)} == {None}
 
 
 def test_options_for_a_device_that_is_not_here():

@@ -48,9 +48,8 @@ machine 2GiB                    1.64 GiB          x 1.00           yes          
 smaller_model 0.5               1.15 GiB          x 0.40           no            yes
 freeze 0.5                      1.59 GiB          x 0.80           no            no
 mixed_precision mixed_bfloat16  1.39 GiB          ?                no            no
-lora 8                          1.53 GiB          x 1.00           no            no
 optimizer SGD                   1.57 GiB          x 1.00           no            no
-optimizer Lion                  1.61 GiB          x 1.00           no            no
+lora 8                          1.57 GiB          x 1.00           no            no
 optimizer Adafactor             1.57 GiB          x 1.10           no            no
   streaming: read it from files while it trains: tf.data.TFRecordDataset, keras.utils.image_dataset_from_directory
   micro_batch: keepfit run does it by itself; keepfit run --memory SIZE holds it to a budget
@@ -59,9 +58,8 @@ optimizer Adafactor             1.57 GiB          x 1.10           no           
   smaller_model: the same architecture at half the width, by itself or as a student of the large one
   freeze: layer.trainable = False for the first half of the weights
   mixed_precision: keras.mixed_precision.set_global_policy("mixed_bfloat16"); float16 is slow on a CPU
-  lora: layer.enable_lora(rank=8)
   optimizer: keras.optimizers.SGD(…)
-  optimizer: keras.optimizers.Lion(…)
+  lora: layer.enable_lora(rank=8)
   optimizer: keras.optimizers.Adafactor(…)
 
 BATCH TRIED  PEAK (WITHOUT CODE)  ROWS A SECOND

@@ -16,7 +16,7 @@ from . import pool
 from .micro_batch import Line, Trial
 
 # Shares of a forecast on either side, chosen by the tuning models of `bench forecast`, and the share of trainings that
-# they hold: 76 of 90 of the reported models (measured), and all of them (static), of which no more is claimed than this.
+# they hold: 76 of 90 of the reported ones (measured), and all of them (static), of which no more is claimed than this.
 COVERAGE = {"measured": 0.84, "static": 0.9}
 MEASURED_LOW, MEASURED_HIGH = 0.08, 0.11
 STATIC_LOW, STATIC_HIGH = 0.25, 0.35

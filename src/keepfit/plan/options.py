@@ -25,11 +25,15 @@ DIFFERS = {
 MIXED_ON_HOST, MIXED_ON_DEVICE = 1 / 3, 1 / 2
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 LEANER = 1.05  # the time of a step where malloc keeps little
+ADAFACTOR = 0.98  # of Adam's state that it does without: rows and columns instead of whole slots
+# Copies of the weights that Lion computes on a CPU before its gradients are there, for the products of its momentum
+# wait for nothing: it peaked above Adam on both machines (`bench options`), and below where they were made to wait.
+LION_AHEAD = 2
 SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
 
 
 def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
-    """Ranked by what they cost the person; priced where the model's bytes are known."""
+    """Ranked by what they cost the person; priced where the model's bytes are known; what saves none is left out."""
     model = known.model if known is not None else {}
     trainable, state = int(model.get("trainable") or 0), int(model.get("optimizer") or 0)
     activations = int(known.slope) if known is not None else 0
@@ -37,9 +41,9 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
     found = [
         Remedy("give it more memory", "keepfit run --memory SIZE -- …"),
         Remedy(
-            "a lighter optimizer (SGD keeps nothing, Lion one copy of the weights)",
-            "model.compile(keras.optimizers.Lion(…))",
-            saves_bytes=max(0, state - trainable) if state > trainable else None,
+            "a lighter optimizer (SGD keeps nothing, Adafactor next to nothing)",
+            "model.compile(keras.optimizers.Adafactor(…))",
+            saves_bytes=int(ADAFACTOR * state) if model else None,
         ),
         Remedy(
             "freeze half of the model: no gradients, no optimizer state for it",
@@ -47,9 +51,9 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
             saves_bytes=frozen or None,
         ),
         Remedy(
-            "LoRA: gradients and optimizer state only for small factors",
+            "LoRA: optimizer state only for small factors",
             "layer.enable_lora(rank=8)",
-            saves_bytes=(trainable + state) or None,
+            saves_bytes=state if model else None,
         ),
         Remedy(
             "mixed precision: activations take less",
@@ -67,7 +71,7 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
             saves_bytes=(3 * (2 * trainable + state)) // 4 or None,
         ),
     ]
-    return tuple(found)
+    return tuple(remedy for remedy in found if remedy.saves_bytes != 0)
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Option:
 def priced(facts: Facts, trials: Sequence[Trial], limit: int) -> list[Option]:
     """What would bring the training below the limit, or closer to it; the cheapest first."""
     point, step = forecast(facts, trials, facts.rows), training(facts, trials, facts.rows).peak
-    lighter = [*_mixed_on_host(facts, step), *_lighter(facts, step)]
+    lighter = [*_mixed_on_host(facts, step), *_lighter(facts, step, LION_AHEAD)]
     found = [*_micro_batches(facts, trials, limit), *_lean_malloc(facts, step), *lighter, *_pipeline(facts, step)]
     # What a step that needs less does not change: the script's preparation, and the validation.
     validation = facts.in_use + facts.validation + facts.later if facts.validation else 0
@@ -206,7 +210,7 @@ def _slowdown(trials: Sequence[Trial], rows: int) -> float | None:
 def _mixed_on_host(facts: Facts, peak: int) -> Iterator[Option]:
     how = "; float16 is slow on a CPU"
     if facts.told.get("bfloat16") is False:
-        how += ", and on this one bfloat16 may be too: convolutions took three to seven times as long on such a one"
+        how += ", and on this one bfloat16 may be too: trainings took up to seven times as long on such a one"
     return _mixed(facts, peak, "mixed_bfloat16", MIXED_ON_HOST, how)
 
 
@@ -220,19 +224,23 @@ def _activations(facts: Facts) -> int:
     return max(0, facts.alive(facts.rows) - facts.model["trainable"])
 
 
-def _lighter(facts: Facts, peak: int) -> Iterator[Option]:
+def _lighter(facts: Facts, peak: int, ahead: int = 0) -> Iterator[Option]:
     model, activations = facts.model, _activations(facts)
     trainable, state = model["trainable"], model["optimizer"]
     if state > trainable:
-        yield Option("optimizer", "Lion", peak - (state - trainable), 1.0, False, "keras.optimizers.Lion(…)")
-        yield Option("optimizer", "Adafactor", peak - int(0.98 * state), 1.1, False, "keras.optimizers.Adafactor(…)")
+        lion = peak - state + (1 + ahead) * trainable
+        yield Option("optimizer", "Lion", lion, 1.0, False, "keras.optimizers.Lion(…)")
+        yield Option(
+            "optimizer", "Adafactor", peak - int(ADAFACTOR * state), 1.1, False, "keras.optimizers.Adafactor(…)"
+        )
     if state > trainable // 8:
         yield Option("optimizer", "SGD", peak - state, 1.0, False, "keras.optimizers.SGD(…)")
     yield from _recomputed(facts, peak)
     if trainable:
         how = "layer.trainable = False for the first half of the weights"
         yield Option("freeze", 0.5, peak - (trainable + state) // 2, 0.8, False, how)
-        yield Option("lora", 8, peak - int(0.95 * (trainable + state)), 1.0, False, "layer.enable_lora(rank=8)")
+        # The sum of the weights and their factors' product is there where the gradients would have been.
+        yield Option("lora", 8, peak - int(0.95 * state), 1.0, False, "layer.enable_lora(rank=8)")
         saved = 3 * (model["weights"] + trainable + state) // 4 + activations // 2
         how = "the same architecture at half the width, by itself or as a student of the large one"
         yield Option("smaller_model", 0.5, peak - saved, 0.4, False, how)

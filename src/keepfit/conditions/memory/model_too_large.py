@@ -11,8 +11,8 @@ measured one row and it did not fit. A run that trained at one row and died late
 
 ## What to do
 The options below are priced by the model's own bytes: mixed precision (activations only), recomputing
-blocks, freezing part of the model, an optimizer that keeps less (SGD nothing, Lion one copy), LoRA
-(gradients and optimizer state only for small factors), a smaller or distilled model, or more memory.
+blocks, freezing part of the model, an optimizer that keeps less (SGD nothing, Adafactor next to nothing), LoRA
+(optimizer state only for small factors), a smaller or distilled model, or more memory.
 """
 
 from __future__ import annotations
