@@ -25,6 +25,7 @@ DIFFERS = {
 MIXED_ON_HOST, MIXED_ON_DEVICE = 1 / 3, 1 / 2
 BLOCKS = 4  # that recomputation keeps the borders of: fewer keep less, and peak higher in the block that is recomputed
 LEANER = 1.05  # the time of a step where malloc keeps little
+KEEPS = 1 / 8  # of the weights, from which an optimizer keeps something: all of them count their steps
 ADAFACTOR = 0.98  # of Adam's state that it does without: rows and columns instead of whole slots
 # Copies of the weights that Lion computes on a CPU before its gradients are there, for the products of its momentum
 # wait for nothing: it peaked above Adam on both machines (`bench options`), and below where they were made to wait.
@@ -36,6 +37,7 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
     """Ranked by what they cost the person; priced where the model's bytes are known; what saves none is left out."""
     model = known.model if known is not None else {}
     trainable, state = int(model.get("trainable") or 0), int(model.get("optimizer") or 0)
+    state = state if state > KEEPS * trainable else 0
     activations = int(known.slope) if known is not None else 0
     frozen = trainable // 2 + state // 2
     found = [
@@ -233,7 +235,7 @@ def _lighter(facts: Facts, peak: int, ahead: int = 0) -> Iterator[Option]:
         yield Option(
             "optimizer", "Adafactor", peak - int(ADAFACTOR * state), 1.1, False, "keras.optimizers.Adafactor(…)"
         )
-    if state > trainable // 8:
+    if state > KEEPS * trainable:
         yield Option("optimizer", "SGD", peak - state, 1.0, False, "keras.optimizers.SGD(…)")
     yield from _recomputed(facts, peak)
     if trainable:
