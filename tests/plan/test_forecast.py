@@ -680,11 +680,13 @@ def test_lora_saves_the_state_and_not_the_gradients():
     assert forecast.forecast(known, [], known.rows).peak - lora.peak == 76 * MIB
 
 
-def test_what_saves_nothing_is_no_remedy():
-    told = {"trainable": 40 * MIB, "optimizer": 12, "weights": 40 * MIB}  # of SGD: its steps, and its rate
-    without_state = Splitting("train", 8, 1, slope=MIB, model=told)
-    titles = " ".join(remedy.title for remedy in options.lighter(without_state))
-    assert "freeze" in titles and not ("LoRA" in titles or "optimizer (SGD" in titles)
+def test_what_an_optimizer_keeps_that_is_not_built_is_not_known():
+    """SGD counts its steps too, as Adam does before its first: neither is a price."""
+    told = {"trainable": 40 * MIB, "optimizer": 12, "weights": 40 * MIB}
+    for optimizer, saved in (12, None), (80 * MIB, 80 * MIB):
+        known = Splitting("train", 8, 1, slope=MIB, model={**told, "optimizer": optimizer})
+        prices = {remedy.title.split(":")[0]: remedy.saves_bytes for remedy in options.lighter(known)}
+        assert prices["LoRA"] == saved
     assert {remedy.saves_bytes for remedy in options.lighter(None)} == {None}
 
 

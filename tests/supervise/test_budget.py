@@ -108,7 +108,7 @@ def test_a_model_that_cannot_fit_is_told_with_prices(tmp_path):
     changed = [attempt["changed"] for attempt in verdict["attempts"]]
     assert len(changed) <= 3 and len(set(changed)) == len(changed)  # none that changes nothing
     priced = {remedy["title"].split()[0]: remedy["saves_bytes"] for remedy in verdict["remedies"]}
-    assert priced["freeze"] and priced["LoRA:"] and priced["a"] is not None
+    assert priced["freeze"] and priced["a"] and "LoRA:" in priced  # whose price is of a state that may not be there yet
 
 
 def test_an_unmodified_loop_is_shown_the_patch_on_its_own_lines(tmp_path):

@@ -34,10 +34,10 @@ SPANNED = 3  # layers in a block, at least: three convolutions in four blocks sa
 
 
 def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
-    """Ranked by what they cost the person; priced where the model's bytes are known; what saves none is left out."""
+    """Ranked by what they cost the person; priced where the model's bytes are known."""
     model = known.model if known is not None else {}
     trainable, state = int(model.get("trainable") or 0), int(model.get("optimizer") or 0)
-    state = state if state > KEEPS * trainable else 0
+    state = state if state > KEEPS * trainable else 0  # not built yet, perhaps: it is not known what it will keep
     activations = int(known.slope) if known is not None else 0
     frozen = trainable // 2 + state // 2
     found = [
@@ -45,7 +45,7 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
         Remedy(
             "a lighter optimizer (SGD keeps nothing, Adafactor next to nothing)",
             "model.compile(keras.optimizers.Adafactor(…))",
-            saves_bytes=int(ADAFACTOR * state) if model else None,
+            saves_bytes=int(ADAFACTOR * state) or None,
         ),
         Remedy(
             "freeze half of the model: no gradients, no optimizer state for it",
@@ -55,7 +55,7 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
         Remedy(
             "LoRA: optimizer state only for small factors",
             "layer.enable_lora(rank=8)",
-            saves_bytes=state if model else None,
+            saves_bytes=state or None,
         ),
         Remedy(
             "mixed precision: activations take less",
@@ -73,7 +73,7 @@ def lighter(known: Splitting | None) -> tuple[Remedy, ...]:
             saves_bytes=(3 * (2 * trainable + state)) // 4 or None,
         ),
     ]
-    return tuple(remedy for remedy in found if remedy.saves_bytes != 0)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
