@@ -28,7 +28,7 @@ LEANER = 1.05  # the time of a step where malloc keeps little
 KEEPS = 1 / 8  # of the weights, from which an optimizer keeps something: all of them count their steps
 ADAFACTOR = 0.98  # of Adam's state that it does without: rows and columns instead of whole slots
 # Copies of the weights that Lion computes on a CPU before its gradients are there, for the products of its momentum
-# wait for nothing: it peaked above Adam on both machines (`bench options`), and below where they were made to wait.
+# wait for nothing: it peaked above Adam on both machines (`bench options`). XLA, which Keras takes on a GPU, does not.
 LION_AHEAD = 2
 SPANNED = 3  # layers in a block, at least: three convolutions in four blocks saved nothing (`bench options`)
 
