@@ -8,6 +8,7 @@ import platform
 import signal
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,16 @@ def test_a_run_that_is_planned_first_reads_its_pipe_itself(tmp_path):
 def test_a_keepfit_in_what_is_planned_stands_aside(tmp_path, inside):
     told = plan(tmp_path, "fit", "--no-search", inside=[*stage.KEEPFIT, *inside, "--"])
     assert told["how"] == "measured" and told["batch_size"] == 256
+
+
+def test_a_budget_of_a_keepfit_in_what_is_planned_is_not_passed_over_in_silence(tmp_path):
+    inside = [*stage.KEEPFIT, "run", "--memory", "1GiB", "--", sys.executable, "-c", "pass"]
+    done = subprocess.run(
+        [*stage.KEEPFIT, "plan", "--", *inside],
+        capture_output=True, text=True, env=stage.clean_environment(tmp_path / "runs"), check=False,
+    )  # fmt: skip
+    said = "keepfit: --memory 1.00 GiB of the keepfit inside is not what is planned for; give it to the one outside"
+    assert done.returncode == 64 and done.stderr.count(said) == 1
 
 
 def test_a_model_that_is_built_by_its_first_batch_is_the_same_when_it_is_run_again(tmp_path):

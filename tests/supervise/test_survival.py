@@ -73,7 +73,7 @@ def test_judge_killed_inside_a_budget_lets_the_command_go_on(runs, needs):
     needs("cgroup")
     code = "import time; print('ready', flush=True); time.sleep(1); b = b'x' * (900 << 20); print('never')"
     process = stage.start(runs, [sys.executable, "-c", code], ["--memory", "300MiB"])
-    seen = stage.wait_for_output(process, b"ready")
+    seen = stage.wait_for_output(process, b"ready\n")
     os.kill(judge_of(process.pid), signal.SIGKILL)
     outcome = stage.finish(process, runs, seen)
     assert outcome.status == 137
@@ -84,7 +84,7 @@ def test_both_supervisors_killed_inside_a_budget_never_leave_it_frozen(runs, nee
     needs("cgroup")
     code = "import time; print('ready', flush=True); time.sleep(1); b = b'x' * (900 << 20); print('never')"
     process = stage.start(runs, [sys.executable, "-c", code], ["--memory", "300MiB"])
-    stage.wait_for_output(process, b"ready")
+    stage.wait_for_output(process, b"ready\n")  # two writes: the second must not find the pipe broken
     command = stage.command_pid(runs)
     for pid in (judge_of(process.pid), process.pid):
         os.kill(pid, signal.SIGKILL)
@@ -116,7 +116,7 @@ def test_everything_killed_together(runs):
 def test_supervisors_killed_and_the_agent_tells_the_end(runs):
     code = "import time; print('ready', flush=True); time.sleep(1)"
     process = stage.start(runs, [sys.executable, "-c", code])
-    stage.wait_for_output(process, b"ready\n")  # two writes: the second must not find the pipe broken
+    stage.wait_for_output(process, b"ready\n")
     command = stage.command_pid(runs)
     for pid in (judge_of(process.pid), process.pid):
         os.kill(pid, signal.SIGKILL)
@@ -128,7 +128,7 @@ def test_supervisors_killed_and_the_agent_tells_the_end(runs):
 
 def test_a_running_run_is_running_and_a_reused_pid_is_not(runs):
     process = stage.start(runs, stage.victim("killed_by_bystander.py"))
-    seen = stage.wait_for_output(process, b"ready")
+    seen = stage.wait_for_output(process, b"ready\n")
     (row,) = stage.keepfit_json(runs, "runs")["runs"]
     assert row["state"] == "running" and stage.keepfit_json(runs, "why")["outcome"] == "running"
     os.kill(process.pid, signal.SIGTERM)
@@ -192,7 +192,7 @@ def test_a_truncated_record_never_signals_the_trainee(runs, needs):
         stderr=subprocess.PIPE,
         env=stage.clean_environment(runs),
     )
-    seen = stage.wait_for_output(process, b"ready")
+    seen = stage.wait_for_output(process, b"ready\n")
     for name in ("ring", "stdout", "stderr", "journal.jsonl"):
         os.truncate(stage.Outcome(0, "", "", runs).directory / name, 0)
     assert process.stdin is not None

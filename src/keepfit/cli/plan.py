@@ -9,7 +9,6 @@ happens. The forecast, the largest batch that fits and what would make it smalle
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 
@@ -19,7 +18,7 @@ from ..supervise import planning
 from ..supervise.launch import CannotLaunch
 from . import UserError
 from .run import parse as parse
-from .selection import add_json, add_runs_directory, positive, print_json, runs_directory, size
+from .selection import add_json, add_runs_directory, positive, print_json, runs_directory, say, size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +51,9 @@ def main(args: argparse.Namespace) -> int:
             timeout=positive("--timeout", args.timeout) or planning.SECONDS,
             search=not args.no_search,
             runs=runs_directory(args),
-            say=_say,
+            say=say,
         )
-        planning.stand_aside(wanted.argv, os.environ)
+        planning.stand_aside(wanted.argv, os.environ, wanted.memory, say)
         made = planning.plan(wanted, os.environ)
     except (ValueError, planning.CannotPlan) as error:
         raise UserError(str(error)) from None
@@ -68,12 +67,6 @@ def main(args: argparse.Namespace) -> int:
 
     print(plan_text.render(document, style.wanted(sys.stdout), style.width(sys.stdout)))
     return 0
-
-
-def _say(text: str) -> None:
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError):  # nobody is reading any more
-            os.write(2, f"keepfit: {text}\n".encode())
 
 
 def _device(text: str) -> MemoryLimit:

@@ -22,7 +22,7 @@ from ..supervise.policy import where
 from ..supervise.records import newest, unfinished
 from ..supervise.run import supervise
 from . import UserError
-from .selection import add_runs_directory, find_run, positive, runs_directory, size
+from .selection import add_runs_directory, find_run, positive, runs_directory, say, size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -97,12 +97,12 @@ def main(args: argparse.Namespace) -> int:
     options = _options(args)
     environment: Mapping[str, str] = os.environ
     try:
-        planning.stand_aside(options.argv, environment)
+        planning.stand_aside(options.argv, environment, options.memory, say)
         if args.apply:
             applied = planning.apply(options, environment)
             environment = {**environment, **applied.environment}
             if not options.quiet:
-                print(f"keepfit: {applied.said}", file=sys.stderr)
+                say(applied.said)
         return supervise(options, environment, _conclusion)
     except planning.CannotPlan as error:
         raise UserError(str(error)) from None
@@ -141,7 +141,7 @@ def _continued(args: argparse.Namespace, options: RunOptions) -> RunDirectory | 
         return find_run(options.runs, args.resume)
     found = unfinished(options)
     if found is not None and not options.quiet:
-        print(f"keepfit: going on with run {found.id}", file=sys.stderr)
+        say(f"going on with run {found.id}")
     return found
 
 

@@ -1,10 +1,12 @@
-"""What several verbs share: choosing a run, the common options, numbers from the command line."""
+"""What several verbs share: choosing a run, the common options, numbers from the command line, a line for people."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any, overload
 
@@ -42,6 +44,15 @@ def find_run(runs: Path, wanted: str) -> RunDirectory:
         return RunDirectory(runs / found.id)
     near = f"; near it: {', '.join(found)}" if found else "; `keepfit runs` lists them"
     raise UserError(f"no run is called {wanted!r}{near}")
+
+
+def say(text: str) -> None:
+    """A line for people, where stdout is for something else."""
+    from ..report.style import one_line  # what somebody else's words in it do to a terminal is nothing
+
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):  # nobody is reading any more
+            os.write(2, f"keepfit: {one_line(text)}\n".encode(errors="backslashreplace"))
 
 
 def print_json(document: dict[str, Any]) -> None:

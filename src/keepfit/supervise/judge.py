@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..blackbox import ring
@@ -20,6 +20,7 @@ from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
 from . import danger, fence, scene
 from .calm import Calm
+from .ending import Ending
 from .importing import Import
 from .launch import USAGE
 from .link import Link
@@ -34,7 +35,6 @@ from .vigil import Vigil, written_at
 
 STACKS_WAIT = 1.0  # seconds to wait for the stacks of a process that is about to be ended
 FENCE_RESTS = 0.01  # seconds between two looks at a fence that keeps calling
-UNKILLABLE = 5.0  # seconds after SIGKILL: what has not ended by then waits in the kernel, and cannot
 
 
 @dataclass
@@ -84,8 +84,6 @@ class Judge:
         self._telling = Telling(journal, self.say)
         self._import = Import(pulse, options.memory)
         self._exit: Exit | None = None
-        self._asked_to_end = False
-        self._ended_at: float | None = None
         self._fence_rests_until = 0.0
 
     # --- life ---------------------------------------------------------------------------------------
@@ -99,6 +97,7 @@ class Judge:
     def _begin(self, subject: Subject) -> None:
         self._subject = subject
         self._tree = ProcessTree(subject.pid, ignore=self._not_the_commands, adopter=self._adopter)
+        self._ending = Ending(subject.pid, self._tree, self._journal)
         self._pidfd = pidfd.open_pid(subject.pid)
         self._follower = JournalFollower(self._run.journal)
         self._vigil = Vigil(subject.pid, self._run.stacks, self._options.hang_after)
@@ -190,7 +189,7 @@ class Judge:
         poll = Poller()
         if self._link is not None and not self._link.closed:
             poll.want(self._link.fileno(), select.POLLIN)
-        listening = not self._asked_to_end and time.monotonic() >= self._fence_rests_until
+        listening = not self._ending.is_decided and time.monotonic() >= self._fence_rests_until
         if self._fence is not None and self._fence.attention is not None and listening:
             poll.want(self._fence.attention, self._fence.events)
         alone = self._link is None or self._link.closed
@@ -245,7 +244,7 @@ class Judge:
     # --- guarding -------------------------------------------------------------------------------------
 
     def _guard(self, now: float, reading: TreeReading) -> None:
-        if self._asked_to_end:
+        if self._ending.is_decided:
             return
         if self._import.is_measured:
             if (taken := self._import.outcome(now, self._fence)) is not None:
@@ -261,7 +260,7 @@ class Judge:
 
     def _attend(self, sample: Sample) -> None:
         found = self._with_steward(lambda steward: steward.attend(sample, self._lookout.last_beat, self.may_go_again))
-        if self._steward is None or self._planned is None or self._asked_to_end:
+        if self._steward is None or self._planned is None or self._ending.is_decided:
             return
         steward = self._steward
         due = self._planned.look(sample.time, found, lambda: steward.next_rows(sample.use) is not None)
@@ -294,9 +293,7 @@ class Judge:
         return self._steward.as_before() if self._planned.is_saved else self._steward.changes(self._subject.attempt)
 
     def end_the_rest(self) -> None:
-        """Before another attempt: nothing of this one may live on beside it."""
-        self._tree.discover()
-        danger.end(self._tree.pids)
+        self._ending.of_the_rest()
 
     def forget_choice(self) -> None:
         if self._steward is not None:
@@ -310,7 +307,7 @@ class Judge:
             except BlockingIOError:
                 return
         found = self._fenced.check(time.monotonic()) if self._fenced else None
-        if found is not None and not self._asked_to_end:
+        if found is not None and not self._ending.is_decided:
             self._end_at_the_line(found)
         # Page cache that fills the cgroup makes such events by the thousand: every tick looks anyway.
         self._fence_rests_until = time.monotonic() + FENCE_RESTS
@@ -321,49 +318,32 @@ class Judge:
             if not self._import.goes_on(found, self._fence):
                 self._refuse_budget(found)
             return
-        self._asked_to_end = True
+        self._ending.is_decided = True
         self._lookout.look(time.monotonic(), use=found.use_bytes)
         self._journal.write("danger", **as_json(found))
-        self._end_command()
+        self._ending.carry_out(self._fence)
 
     def _refuse_budget(self, found: Danger) -> None:
-        self._asked_to_end, self._steward = True, None
+        self._ending.is_decided, self._steward = True, None
         self._journal.write("danger", **as_json(replace(found, how="import")))
         if self._link is not None:
             self._link.send(status=USAGE)
-        self._end_command()
-
-    def _end_command(self) -> None:
-        self._tree.discover()
-        pids = set(self._tree.pids)
-        if self._fence is not None:
-            pids |= set(self._fence.level.members)
-        danger.end(pids)
-        self._ended_at = time.monotonic()
-        if self._fence is not None:
-            try:
-                self._fence.let_go()
-            except OSError as error:
-                self._journal.write("trouble", what=f"the fence would not open: {error.strerror}")
+        self._ending.carry_out(self._fence)
 
     def _give_up_on_unkillable(self, now: float) -> None:
-        """A thread in an uninterruptible wait cannot be ended, and must not hold us: it is left behind."""
-        if self._ended_at is None or now - self._ended_at < UNKILLABLE or self._exit is not None:
+        """What cannot be ended is left behind."""
+        held_up_by = self._ending.held_up_by(now)
+        if held_up_by is None or self._exit is not None:
             return
-        waits = ", ".join(procfs.waiting_in(self._subject.pid)) or "the kernel"
-        self._scene.lacked.append(f"its end: killed, but still waiting in {waits}")
+        self._scene.lacked.append(f"its end: killed, but still waiting in {held_up_by}")
         self._exit = Exit(signal=signal.SIGKILL)
         self._journal.write("exit", seen_by="nobody", **as_json(self._exit))
         if self._link is not None:
             self._link.send(abandon=True)
 
     def _watch_over(self, sample: Sample) -> None:
-        for event in self._follower.new_events():
-            if event.get("event") == "agent" and isinstance(event.get("stack_signal"), int):
-                self._vigil.armed(int(event["pid"]), int(event["stack_signal"]))
-            if event.get("event") == "report":
-                self._report(event)
-        if "hang" not in self._options.guards or self._asked_to_end:
+        self._hear_the_agent()
+        if "hang" not in self._options.guards or self._ending.is_decided:
             return
         if self._lookout.last_beat is not None:
             self._vigil.beat(self._lookout.last_beat)
@@ -378,33 +358,36 @@ class Judge:
         elif found is Watchfulness.HANG and not self._subject.watched:
             self._end_hung(stall)
 
-    def _report(self, report: Mapping[str, object]) -> None:
-        """What the agent told through the journal."""
-        self.refused = self.refused or (report.get("kind") == "checkpoint-refused" and bool(report.get("asked")))
-        self._telling.report(report)
+    def _hear_the_agent(self) -> None:
+        """What it has told through the journal since."""
+        for event in self._follower.new_events():
+            if event.get("event") == "agent" and isinstance(event.get("stack_signal"), int):
+                self._vigil.armed(int(event["pid"]), int(event["stack_signal"]))
+            if event.get("event") == "report":
+                if event.get("kind") == "checkpoint-refused" and event.get("asked"):
+                    self.refused = True
+                self._telling.report(event)
 
     def _warn(self, stall: Stall) -> None:
         message = f"no step for {stall.silent_seconds:.0f} s; its stacks are in the record, nothing was stopped"
         self._telling.note(Finding("KF504", "hang", "warning", "watch", message, data={"stall": as_json(stall)}))
 
     def _end_hung(self, stall: Stall) -> None:
-        self._asked_to_end = True
+        self._ending.is_decided = True
         deadline = time.monotonic() + STACKS_WAIT
         stacks = stall.stacks
         while not stacks and time.monotonic() < deadline:
             stacks = self._vigil.stacks_by(time.monotonic())
             time.sleep(0.02)
         self._journal.write("stall", **as_json(replace(stall, stacks=stacks)))
-        self._end_command()
+        self._ending.carry_out(self._fence)
 
     # --- the end --------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         """The exit is known: close the record and say why."""
         self._lookout.drain_pulse()
-        for event in self._follower.new_events():
-            if event.get("event") == "report":
-                self._report(event)
+        self._hear_the_agent()
         closing = scene.closing(self._scene, self._tree)
         if self._lookout.gpus is not None:
             closing["gpus"] = self._lookout.gpus

@@ -46,10 +46,14 @@ class PlanOptions:
     spared: bool = False  # a pipe at standard input: somebody else is to read it
 
 
-def stand_aside(argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+def stand_aside(
+    argv: tuple[str, ...], environment: Mapping[str, str], budget: int | None, say: Callable[[str], None]
+) -> None:
     """Where a plan is going on around this process: what is planned is the command, which takes its place."""
     if environment.get("KEEPFIT_PLAN"):
         _with_the_agent(argv, environment)
+        if budget:
+            say(f"--memory {size(budget)} of the keepfit inside is not what is planned for; give it to the one outside")
         become(argv, environment)
 
 

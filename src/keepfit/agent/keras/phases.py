@@ -1,27 +1,23 @@
 """Keras: phases, epochs and steps of an unmodified script.
 
-The hooks sit on Keras' own containers (`CallbackList`, the trainer), not in the user's callback list,
-so nothing the user can see or count changes.
+The hooks sit on Keras' own trainer and on its list of callbacks (`moments`), not among the user's.
 """
 
 import json
 import os
 import sys
-import time
 from functools import wraps
 from importlib import import_module
 
-from ..heart import LOOK_EVERY  # reading the loss of every tiny step would cost more than the step's own store
 from ..hooks import during, wrap
 from ..lifeline import OURS
-from . import guard, keeper, planning, replay, verifying, watch
+from . import guard, keeper, moments, planning, replay, verifying, watch
 
 
 def install(keras, heart):
     """Returns the names of what this version of Keras does not have."""
     missing = []
     source = "keras.src." if "keras.src" in sys.modules else "keras."
-    callbacks = import_module(source + "callbacks.callback_list").CallbackList
     trainer = import_module(source + "trainers.trainer").Trainer
     _hide_our_frames(source)
     backend = import_module(source + "backend").backend()
@@ -35,8 +31,7 @@ def install(keras, heart):
     if not on_tensorflow and planning.is_wanted():
         refusal = planning.refusing(heart, f"Keras on TensorFlow was expected; this is Keras on {backend}")
         around_fit = around_batch = refusal
-    for name, make in _CALLBACK_HOOKS.items():
-        wrap(callbacks, name, make(heart), missing)
+    moments.install(import_module(source + "callbacks.callback_list").CallbackList, heart, missing)
     for name in ("fit", "evaluate", "predict"):
         for owner in _trainers(trainer, keras):
             _wrap_loop(owner, name, heart, around_fit if name == "fit" else None)
@@ -240,171 +235,3 @@ def _trained(optimizer, grads, trainable_variables=None):
 def _eager():
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and tensorflow.executing_eagerly()
-
-
-# --- the callback list: the same hooks in every backend ---------------------------------------------
-
-
-def _train_begin(heart):
-    def around(original):
-        def on_train_begin(self, logs=None):
-            heart.tick(-1)
-            heart.step = -1
-            heart.train_source = heart.source
-            heart.enter("train")
-            heart.doing("callback")
-            heart.pace.watched = _has_batch_callbacks(self)
-            original(self, logs)
-            heart.doing("filling")
-
-        return on_train_begin
-
-    return around
-
-
-def _has_batch_callbacks(callbacks):
-    """Whether a callback that is not Keras' own does something at every batch."""
-    names = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
-    for callback in getattr(callbacks, "callbacks", ()):
-        if type(callback).__module__.startswith("keras."):
-            continue
-        if not all(hasattr(getattr(callback, name, None), "_is_default") for name in names):
-            return True
-    return False
-
-
-def _epoch_begin(heart):
-    def around(original):
-        def on_epoch_begin(self, epoch, logs=None):
-            heart.doing("callback")
-            original(self, epoch, logs)
-            heart.epoch = epoch
-            heart.step = -1
-            heart.enter("train")
-            heart.doing("filling")
-            heart.tick(-1)
-            heart.pace.first = heart.pace.busy = True
-            heart.pace.last = float("inf")
-            heart.epoch_begins(getattr(self, "_model", None))
-            heart.beat()
-
-        return on_epoch_begin
-
-    return around
-
-
-def _batch_begin(heart):
-    pace = heart.pace
-
-    def around(original):
-        def on_train_batch_begin(self, batch, logs=None):
-            if pace.busy:
-                heart.doing("callback")
-                original(self, batch, logs)
-                # The first batch of an epoch waits for shuffle buffers and caches to fill.
-                heart.doing("filling" if pace.first else "stepping")
-                if pace.first:
-                    heart.first_step = batch
-            else:
-                original(self, batch, logs)
-            heart.tick(batch)
-
-        return on_train_batch_begin
-
-    return around
-
-
-def _batch_end(heart):
-    pace, clock = heart.pace, time.monotonic
-
-    def around(original):
-        def on_train_batch_end(self, batch, logs=None):
-            if not pace.busy:
-                return original(self, batch, logs)
-            heart.doing("callback")
-            original(self, batch, logs)
-            now = clock()
-            if now >= pace.due:
-                pace.due = now + LOOK_EVERY
-                heart.step_is(batch)
-                try:
-                    heart.loss = float((logs or {}).get("loss", heart.loss))
-                except (TypeError, ValueError, AttributeError):
-                    pass  # a loss that is no number is the user's business
-                heart.beat()
-                heart.callbacks, heart.logs = self, logs
-                heart.look_around()
-            if pace.first:
-                pace.first = False
-                pace.last = now  # what filled a buffer is no slow step
-            # Between two batches the next one is being waited for: that is part of stepping.
-            heart.doing("stepping")
-            pace.busy = pace.watched
-
-        return on_train_batch_end
-
-    return around
-
-
-def _epoch_end(heart):
-    def around(original):
-        def on_epoch_end(self, epoch, logs=None):
-            heart.step_is(heart.live_step)
-            heart.enter("train")
-            heart.doing("callback")
-            heart.beat()
-            heart.ended()
-            original(self, epoch, logs)
-            heart.doing("filling")
-
-        return on_epoch_end
-
-    return around
-
-
-def _enters(phase):
-    def make(heart):
-        def around(original):
-            def begin(self, logs=None):
-                heart.enter(phase)
-                heart.doing("callback")
-                original(self, logs)
-                heart.doing("filling")
-
-            return begin
-
-        return around
-
-    return make
-
-
-def _ticks(heart):
-    """A batch of `evaluate` or `predict`: a sign of life, without a record of its own."""
-
-    def around(original):
-        def batch_end(self, batch, logs=None):
-            heart.doing("callback")
-            original(self, batch, logs)
-            heart.doing("stepping")
-            heart.beat()
-
-        return batch_end
-
-    return around
-
-
-def callback_hooks():
-    return dict(_CALLBACK_HOOKS)
-
-
-_CALLBACK_HOOKS = {
-    "on_train_begin": _train_begin,
-    "on_epoch_begin": _epoch_begin,
-    "on_train_batch_begin": _batch_begin,
-    "on_train_batch_end": _batch_end,
-    "on_epoch_end": _epoch_end,
-    "on_test_begin": _enters("validation"),
-    "on_test_batch_end": _ticks,
-    "on_predict_begin": _enters("predict"),
-    "on_predict_batch_end": _ticks,
-}

@@ -4,16 +4,14 @@ import functools
 from importlib import import_module
 
 from ..hooks import wrap
-from ..keras import planning
-from ..keras.phases import callback_hooks, loop_around
+from ..keras import moments, planning
+from ..keras.phases import loop_around
 
 
 def install(tf_keras, heart):
     """Returns the names of what this version does not have."""
     missing = []
-    callbacks = import_module("tf_keras.src.callbacks").CallbackList
-    for name, make in callback_hooks().items():
-        wrap(callbacks, name, make(heart), missing)
+    moments.install(import_module("tf_keras.src.callbacks").CallbackList, heart, missing)
     model = import_module("tf_keras.src.engine.training").Model
     for name in ("fit", "evaluate", "predict"):
         wrap(model, name, functools.partial(loop_around, heart), missing)
