@@ -7,8 +7,9 @@ next begins well below that and goes on in short steps, as the last one does whe
 of a smaller size makes the larger one need more than it would alone, not less. Where tensors lie in a pool (`pool.py`)
 it is not a line that the attempts go by, but what would lie there; that jumps, by chance too. There the first goes on,
 until it comes to the limit where it has to, and the second sees alone what was found so, and goes on as well where
-that needed no more alone: what was not alone counts only by how much more one of its sizes needs so. A pool grows a
-little with the steps, too: of a training with more of them than a trial some of the limit is left to the later ones.
+that needed no more alone: what was not alone counts only by how much more one of its sizes needs so. Where the first
+had begun too high, the second is the only one that runs, and goes on with room to spare. A pool grows a little with the
+steps, too: of a training with more of them than a trial some of the limit is left to the later ones.
 """
 
 from __future__ import annotations
@@ -80,6 +81,10 @@ class Wanted:
         """Bytes that a batch may come to in the steps of a trial."""
         return self.limit - self.lasting
 
+    def below(self, rows: int) -> Wanted:
+        most = max(1, rows - 1)
+        return replace(self, most=min(most, self.most or most))
+
     def rounded(self, rows: int) -> int:
         rows = min(rows, self.most) if self.most else rows
         return rows - rows % self.multiple
@@ -129,7 +134,7 @@ class Search:
         Where a size was too large, it is half-way between that and what was not; in a pool, where that was behind one
         that ran, it is the size itself.
         """
-        ran = counting(self.facts, self.attempts)
+        ran = counting(self.facts, self.attempts, self.wanted)
         if not (self.trials or self.attempts) or len(self.attempts) >= ATTEMPTS:
             return 0
         best = largest(self.facts, ran, self.wanted)
@@ -162,25 +167,28 @@ class Search:
         """The rows that a fresh process tries behind those that ran in it; 0: it is near enough."""
         if not ran or len(ran) >= self.stretches:
             return 0
-        if self.facts.pooled and self._is_last and more_alone(self.attempts, ran[0]) != 0:
-            return 0  # those behind it may need more alone as well, and it is not known how much
-        last = ran[-1]
-        slope = _further(self.facts, self.trials, (), ran[0])
-        at_most = _left(self.facts, self.wanted, 1, last.spread)
+        wanted, last = self.wanted, ran[-1]
+        at_most = _left(self.facts, wanted, 1, last.spread)
         if self.facts.pooled:  # nothing is lost where one comes to the limit: another has run
-            at_most = _below(self.wanted, LAST)
+            at_most = _below(wanted, LAST)
+        if self.facts.pooled and began_too_high(self.attempts):
+            at_most = _below(wanted, PLAYED)  # what comes closer would not count
+            wanted = wanted.below(self.attempts[0].overshot)
+        elif self.facts.pooled and self._is_last and more_alone(self.attempts, ran[0]) != 0:
+            return 0  # those behind it may need more alone as well, and it is not known how much
+        slope = _further(self.facts, self.trials, (), ran[0])
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
-        short = max(last.rows + self.wanted.multiple, int(SHORT * last.rows))
+        short = max(last.rows + wanted.multiple, int(SHORT * last.rows))
         # In a pool, what is left behind half-way is for what was not foreseen.
         most = min(reached, max(short, (last.rows + reached) // 2) if self.facts.pooled else short)
         least = (LITTLE if self.facts.pooled else WORTH) * last.rows
         if explained:  # by the rows so far there may be no more of them where they are few; the pool knows better
-            most = max(most, self.wanted.rounded_up(least))
-        sizes = [self.wanted.rounded(int(most - max(0, most - least) * look / GLANCES)) for look in range(GLANCES + 1)]
+            most = max(most, wanted.rounded_up(least))
+        sizes = [wanted.rounded(int(most - max(0, most - least) * look / GLANCES)) for look in range(GLANCES + 1)]
         inside = (size for size in sizes if size >= least and not self._jumps(last, size, at_most))
         # Where by the pool there is none, but by the rows so far there is: a jump that was foreseen may not come.
-        in_spite = self.wanted.rounded(min(reached, short))
+        in_spite = wanted.rounded(min(reached, short))
         return next(inside, in_spite if in_spite >= least else 0)
 
     def _jumps(self, last: Trial, rows: int, at_most: int) -> bool:
@@ -288,15 +296,26 @@ def ran_in(attempts: Sequence[Attempt]) -> list[Trial]:
     return [trial for attempt in attempts for trial in attempt.ran]
 
 
-def counting(facts: Facts, attempts: Sequence[Attempt]) -> list[Trial]:
+def counting(facts: Facts, attempts: Sequence[Attempt], wanted: Wanted) -> list[Trial]:
     """Those that say whether a size fits. Where there is a pool, the ones that were alone in their process; and those
-    behind them if it is known how much more one of these, or of the sizes that came to the limit there, needs alone."""
+    behind them if it is known how much more one of these, or of the sizes that came to the limit there, needs alone.
+
+    Behind the only one that ran at all, for the first attempt began too high, nothing of that can be known: these need
+    as much more as a first attempt leaves free (of 41 sizes that were tried both ways, 35 needed at most 19 MiB more).
+    """
     if not facts.pooled:
         return ran_in(attempts)
     alone = [attempt.ran[0] for attempt in attempts if attempt.ran]
     behind = [trial for attempt in attempts for trial in attempt.ran[1:]]
     more = [more for trial in alone if (more := more_alone(attempts, trial)) is not None]
+    if began_too_high(attempts):
+        more = [wanted.bound - _below(wanted, PLAYED)]
     return [*alone, *(replace(trial, peak=trial.peak + max(more)) for trial in behind if more)]
+
+
+def began_too_high(attempts: Sequence[Attempt]) -> bool:
+    """Whether the first came to the limit with its first size."""
+    return bool(attempts) and attempts[0].overshot > 0 and not attempts[0].ran
 
 
 def more_alone(attempts: Sequence[Attempt], alone: Trial) -> int | None:

@@ -120,7 +120,7 @@ class Plan:
         if self.device is not None:
             return self.wanted.rounded(forecast.largest_on_device(self.facts, self.device.bytes))
         # Where both verifications needed too much, what was climbed to has been tried inside the limit, too.
-        counting = largest.largest(self.facts, largest.counting(self.facts, self.attempts), self.wanted)
+        counting = largest.largest(self.facts, largest.counting(self.facts, self.attempts, self.wanted), self.wanted)
         return counting or (0 if self.unverified else largest.largest(self.facts, self.climbed, self.wanted))
 
 
