@@ -83,15 +83,15 @@ def test_catches_knows_handlers():
 
 def test_a_tree_through_forks_and_a_daemon():
     code = (
-        "import os, time\n"
+        "import os, sys, time\n"
         "held = bytearray(50 << 20); held[::4096] = b'x' * len(held[::4096])\n"
         "if os.fork() == 0:\n"
         "    os.setsid()\n"
         "    if os.fork() == 0: time.sleep(60)\n"
-        "    time.sleep(0.4); os._exit(0)\n"
+        "    sys.stdin.readline(); os._exit(0)\n"
         "print('ready', flush=True); time.sleep(60)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     daemon = None
     try:
         stage.wait_for_output(process, b"ready")
@@ -103,7 +103,9 @@ def test_a_tree_through_forks_and_a_daemon():
             tree.count(time.monotonic())
             return tree.reading()
 
-        stage.wait_until(lambda: (look().processes >= 2 and len(tree.pids) == 3) or len(tree.deaths) >= 1)
+        stage.wait_until(lambda: look() and len(tree.pids) == 3, what="the daemon and its parent")
+        process.stdin.write(b"end\n")
+        process.stdin.flush()
         stage.wait_until(lambda: look() and len(tree.deaths) == 1, what="the death of the daemon's parent")
         reading = look()
         assert reading.processes == 2, "the daemon left its parent but stays in the tree"
@@ -217,13 +219,17 @@ def test_a_kernel_log_that_cannot_be_read_says_why(tmp_path):
 def test_a_zombie_does_not_spoil_an_exact_measurement():
     """A worker that has ended but was not waited for has no memory to tell of; the rest still counts."""
     code = (
-        "import os, time\nif os.fork() == 0: time.sleep(0.5); os._exit(0)\nprint('ready', flush=True); time.sleep(60)"
+        "import os, sys, time\n"
+        "if os.fork() == 0: sys.stdin.readline(); os._exit(0)\n"
+        "print('ready', flush=True); time.sleep(60)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         stage.wait_for_output(process, b"ready")
         tree = ProcessTree(process.pid)
         (child,) = [pid for pid in tree.pids if pid != process.pid]
+        process.stdin.write(b"end\n")
+        process.stdin.flush()
         stage.wait_until(lambda: (procfs.stat(child) or procfs.stat(1)).state == "Z", what="the zombie")  # type: ignore[union-attr]
         exact = tree.shared_once()
         assert exact is not None and exact > 1 << 20

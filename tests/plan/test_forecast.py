@@ -214,7 +214,7 @@ def test_by_its_pool_the_largest_batch_is_found_closely(rows, row, multiple, off
         attempts.append(largest.Attempt(tuple(ran), size))
     assert len(attempts) <= largest.ATTEMPTS
     # But for a jump that begins there, and a row more.
-    found = largest.largest(known, largest.counting(known, attempts, wanted), wanted)
+    found = largest.found(known, attempts, wanted)
     assert truth(found + multiple) >= 0.92 * wanted.bound - 40 * MIB
 
 
@@ -261,9 +261,9 @@ def test_in_a_pool_the_second_attempt_is_what_the_first_has_come_to_and_what_was
     for first in (largest.Attempt((alone, *behind)), largest.Attempt((alone, *behind), overshot=92)):
         then = dataclasses.replace(search, attempts=[first])
         assert then.next_size() == 89
-        assert largest.largest(known, largest.counting(known, [first], wanted), wanted) == 76
+        assert largest.found(known, [first], wanted) == 76
         for second, found in ((largest.Attempt(behind[1:]), 89), (largest.Attempt(overshot=89), 76)):
-            assert largest.largest(known, largest.counting(known, [first, second], wanted), wanted) == found
+            assert largest.found(known, [first, second], wanted) == found
     # Where the first went no further than one that came to the limit, it is that one.
     for overshot, size in ((86, 86), (77, 0)):
         went = largest.Attempt((alone,), overshot)
@@ -289,7 +289,7 @@ def test_in_a_pool_the_last_goes_on_behind_a_size_that_needed_no_more_alone():
         assert 230 < further < 230 + (1024 - 8 - peak) / 2  # MiB a row
         for reached, found in ((1024, further), (1025, 230)):
             attempts = [first, largest.Attempt((second, Trial(further, reached * MIB)))]
-            assert largest.largest(known, largest.counting(known, attempts, wanted), wanted) == found
+            assert largest.found(known, attempts, wanted) == found
     # An autoencoder of 82 rows took 23 MiB more alone; 88 behind it came to 924, and were killed alone.
     assert not search.next_stretch([Trial(230, 931 * MIB)])
     # What was not tried behind others does not tell what those need alone that are tried behind it.
@@ -312,7 +312,7 @@ def test_in_a_pool_the_last_goes_on_where_the_first_began_too_high():
     # Nobody knows what those behind the first need alone: with as much more as a first attempt leaves free they count.
     for peak, found in ((1474, 110), (1475, 92)):
         attempts = [*search.attempts, largest.Attempt((ran[0], Trial(110, peak * MIB)), overshot=112)]
-        assert largest.largest(known, largest.counting(known, attempts, wanted), wanted) == found
+        assert largest.found(known, attempts, wanted) == found
 
 
 def test_what_ran_behind_others_counts_with_as_much_more_as_the_last_of_them_needed_alone():
@@ -323,15 +323,15 @@ def test_what_ran_behind_others_counts_with_as_much_more_as_the_last_of_them_nee
     )
     for peak, found in ((1011, 153), (1030, 148), (1100, 132), (1005, 159), (940, 159)):
         attempts = [first, largest.Attempt((Trial(159, peak * MIB),))]
-        assert largest.largest(known, largest.counting(known, attempts, wanted), wanted) == found
+        assert largest.found(known, attempts, wanted) == found
     ended = [first, largest.Attempt(overshot=159)]  # nobody knows by how much it was too large
-    assert largest.largest(known, largest.counting(known, ended, wanted), wanted) == 132
+    assert largest.found(known, ended, wanted) == 132
 
 
 def test_where_malloc_has_the_tensors_what_ran_behind_others_counts():
     known, wanted = facts(malloc=forecast.LEAN_MALLOC), largest.Wanted(1 << 30)
     attempts = [largest.Attempt((Trial(76, 871 * MIB), Trial(83, 891 * MIB)))]
-    assert largest.largest(known, largest.counting(known, attempts, wanted), wanted) == 83
+    assert largest.found(known, attempts, wanted) == 83
 
 
 def test_a_pool_that_does_not_explain_the_trials_is_not_believed():

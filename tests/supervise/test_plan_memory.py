@@ -72,6 +72,21 @@ def test_without_a_fence_it_says_what_that_leaves_out():
     assert said not in whole.not_counted(made())
 
 
+def test_in_a_pool_a_batch_close_to_the_limit_is_not_said_to_run_each_time():
+    pooled = replace(FACTS, told={**FACTS.told, "pool": True})
+    assert pooled.pooled and not FACTS.pooled
+
+    def is_told(facts, peak):
+        attempts = [largest.Attempt((Trial(1000, peak * MIB, 1.0),))]
+        return any(
+            "1000 rows may not run each time" in line for line in whole.not_counted(made(facts, attempts=attempts))
+        )
+
+    assert is_told(pooled, 3900) and not is_told(pooled, 3000)  # of 4096
+    assert not is_told(FACTS, 3900)
+    assert not any("each time" in line for line in whole.not_counted(made(pooled)))  # nothing was tried
+
+
 def test_a_larger_batch_that_was_tried_tells_of_a_smaller_one():
     """The line between two trials is better than one beyond them."""
     behind = Trial(530, 1900 * MIB, 1.0)  # in the same process, where it needs more

@@ -141,12 +141,12 @@ def test_stdin_is_the_users(runs):
 
 def test_signals_reach_the_command_once(runs):
     code = (
-        "import signal, time\n"
+        "import signal\n"
         "seen = []\n"
         "signal.signal(signal.SIGUSR1, lambda *a: seen.append(1))\n"
         "signal.signal(signal.SIGTERM, lambda *a: (print(len(seen)), exit(5)))\n"
         "print('ready', flush=True)\n"
-        "while True: time.sleep(0.05)\n"
+        "while True: signal.pause()\n"
     )
     process = stage.start(runs, [PYTHON, "-c", code])
     seen = stage.wait_for_output(process, b"ready")
@@ -230,7 +230,13 @@ def test_control_c_interrupts_the_command(runs):
 
 
 def test_control_z_stops_and_fg_continues(runs):
-    code = "import time; print('ready', flush=True); time.sleep(2); print('went on', flush=True)"
+    code = (
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})\n"
+        "print('ready', flush=True)\n"
+        "signal.sigwait({signal.SIGCONT})\n"
+        "print('went on', flush=True)\n"
+    )
     shell = ["sh", "-c", 'set -m; "$@"; echo stopped-with $?; fg >/dev/null; echo ended-with $?', "sh"]
     command = [*shell, *stage.KEEPFIT, "run", "--", PYTHON, "-c", code]
     terminal = _Shell(command, stage.clean_environment(runs))

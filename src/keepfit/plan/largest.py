@@ -82,6 +82,7 @@ class Wanted:
         return self.limit - self.lasting
 
     def below(self, rows: int) -> Wanted:
+        """The same, of fewer rows than these."""
         most = max(1, rows - 1)
         return replace(self, most=min(most, self.most or most))
 
@@ -168,14 +169,15 @@ class Search:
         if not ran or len(ran) >= self.stretches:
             return 0
         wanted, last = self.wanted, ran[-1]
-        at_most = _left(self.facts, wanted, 1, last.spread)
-        if self.facts.pooled:  # nothing is lost where one comes to the limit: another has run
-            at_most = _below(wanted, LAST)
-        if self.facts.pooled and began_too_high(self.attempts):
+        if not self.facts.pooled:
+            at_most = _left(self.facts, wanted, 1, last.spread)
+        elif began_too_high(self.attempts):
             at_most = _below(wanted, PLAYED)  # what comes closer would not count
             wanted = wanted.below(self.attempts[0].overshot)
-        elif self.facts.pooled and self._is_last and more_alone(self.attempts, ran[0]) != 0:
+        elif self._is_last and more_alone(self.attempts, ran[0]) != 0:
             return 0  # those behind it may need more alone as well, and it is not known how much
+        else:
+            at_most = _below(wanted, LAST)  # nothing is lost where one comes to the limit: another has run
         slope = _further(self.facts, self.trials, (), ran[0])
         explained = self._explaining is not None
         reached = _reaching(self.facts, last, slope, STEEPER[1] if explained else STEEPER[0], at_most)
@@ -311,6 +313,11 @@ def counting(facts: Facts, attempts: Sequence[Attempt], wanted: Wanted) -> list[
     if began_too_high(attempts):
         more = [wanted.bound - _below(wanted, PLAYED)]
     return [*alone, *(replace(trial, peak=trial.peak + max(more)) for trial in behind if more)]
+
+
+def found(facts: Facts, attempts: Sequence[Attempt], wanted: Wanted) -> int:
+    """The largest batch by those that say whether a size fits; 0: none does."""
+    return largest(facts, counting(facts, attempts, wanted), wanted)
 
 
 def began_too_high(attempts: Sequence[Attempt]) -> bool:

@@ -34,9 +34,7 @@ class EarlierPlans:
         if not 1 / ALIKE < self._asked.limit / int(known.get("limit") or self._asked.limit) < ALIKE:
             return None
         attempts = [largest.Attempt(tuple(_trials(ran)), overshot) for ran, overshot in known["attempts"]]
-        asked = self._asked.of(facts)
-        counting = largest.counting(facts, attempts, asked)
-        if attempts and not largest.largest(facts, counting, asked):  # there is less than there was
+        if attempts and not largest.found(facts, attempts, self._asked.of(facts)):  # there is less than there was
             return None
         return _trials(known["trials"]), attempts
 

@@ -23,6 +23,7 @@ from .calm import Calm
 from .ending import Ending
 from .importing import Import
 from .launch import USAGE
+from .lines import Lines
 from .link import Link
 from .lookout import Lookout
 from .options import RunOptions
@@ -109,7 +110,7 @@ class Judge:
             self._fence = None
         self._lookout = Lookout(self._tree, self._scene, self._journal, self._open_ring(), self._pulse, self._fence)
         self._calm = Calm(self._scene.limit.bytes if self._scene.limit else None, self._pulse)
-        self._lines()
+        self._draw_lines()
         self._appoint_steward()
         self._journal.write(
             "scene",
@@ -126,18 +127,11 @@ class Judge:
             self._journal.write("trouble", what=f"no ring: {error.strerror}")
             return None
 
-    def _lines(self) -> None:
-        guarded = "memory" in self._options.guards and not self._subject.watched
-        budget, limit = self._options.memory, self._scene.limit
-        self._fenced = self._sampled = self._host = None
-        if budget and self._fence is not None:
-            self._fenced = danger.FencedLine(self._fence, "--memory")
-        elif budget and not self._subject.watched:
-            self._sampled = danger.SampledLine(budget, "--memory", self._tree)
-        elif guarded and limit is not None and danger.rules_at_limit(limit):
-            self._sampled = danger.SampledLine(limit.bytes, limit.source, self._tree)
-        if guarded:
-            self._host = danger.HostLine(self._tree)
+    def _draw_lines(self) -> None:
+        started = not self._subject.watched  # attached to one reads, and holds it to nothing
+        guarded = started and "memory" in self._options.guards
+        budget = self._options.memory if started else None
+        self._lines = Lines(budget, self._scene.limit, self._tree, self._fence, guarded)
 
     def _appoint_steward(self) -> None:
         limit = self._scene.limit
@@ -154,12 +148,10 @@ class Judge:
         while self._exit is None:
             now = time.monotonic()
             if now >= due:
-                reading, sample = self._lookout.look(now, self._sampled.last if self._sampled else None)
-                interval = self._lookout.interval
-                if self._sampled is not None:
-                    interval = min(interval, self._sampled.interval())
+                reading, sample = self._lookout.look(now, self._lines.measured)
+                interval = self._lines.interval(self._lookout.interval)
                 due = max(due + interval, now + interval / 2)
-                if self._is_close or self._calm.is_over(now, sample.use):
+                if self._lines.is_close or self._import.is_measured or self._calm.is_over(now, sample.use):
                     self._lookout.drain_pulse()
                     self._guard(now, reading)
                     self._attend(sample)
@@ -170,12 +162,6 @@ class Judge:
             self._wait(due)
         self._with_steward(Steward.look_back)
 
-    @property
-    def _is_close(self) -> bool:
-        """Whether every look counts."""
-        near = self._host is not None and self._host.is_near
-        return near or self._sampled is not None or self._import.is_measured
-
     def _adopt_scope(self) -> None:
         """systemd moves the command into its scope a while after the start; until then it is sampled."""
         if self._fence is not None or not self._options.memory or self._subject.watched:
@@ -183,7 +169,7 @@ class Judge:
         self._fence = self._lookout.fence = fence.adopt(self._subject.pid, self._run.id, self._options.memory)
         if self._fence is not None:
             self._journal.write("fence", path=self._fence.level.path)
-            self._lines()
+            self._draw_lines()
 
     def _wait(self, until: float) -> None:
         poll = Poller()
@@ -250,12 +236,7 @@ class Judge:
             if (taken := self._import.outcome(now, self._fence)) is not None:
                 self._refuse_budget(taken)
             return
-        found = self._sampled.check(now, reading) if self._sampled else None
-        if found is None and self._fenced is not None:
-            found = self._fenced.check(now)
-        if found is None and self._host is not None:
-            found = self._host.check(now, reading, self._lookout.memory)
-        if found is not None:
+        if (found := self._lines.check(now, reading, self._lookout.memory)) is not None:
             self._end_at_the_line(found)
 
     def _attend(self, sample: Sample) -> None:
@@ -306,7 +287,7 @@ class Judge:
                 os.read(self._fence.attention, 8)
             except BlockingIOError:
                 return
-        found = self._fenced.check(time.monotonic()) if self._fenced else None
+        found = self._lines.check_fence(time.monotonic())
         if found is not None and not self._ending.is_decided:
             self._end_at_the_line(found)
         # Page cache that fills the cgroup makes such events by the thousand: every tick looks anyway.
