@@ -28,3 +28,15 @@ def test_coming_back_from_a_long_callback_is_no_stall():
 
 def test_a_stall_after_a_callback_is_seen_all_the_same():
     assert seen(["callback"] * 12 + ["stepping"] * 11)[-1] is SUSPECTED
+
+
+def test_the_time_at_a_prompt_or_stopped_is_no_silence_of_the_training():
+    """After an hour in which it was stopped, its next step has as long as any."""
+    vigil = Vigil(os.getpid(), None, None)
+    vigil.beat(Beat(0.0, os.getpid(), "train"))
+    vigil.look(Sample(0.0, state="S"), "stepping", 0)
+    for second in range(1, 3600):
+        assert vigil.look(Sample(float(second), state="T"), "stepping", 0)[0] is FINE
+    for second, found in ((3600, FINE), (3608, FINE), (3610, SUSPECTED)):
+        assert vigil.look(Sample(float(second), state="S"), "stepping", 0)[0] is found
+    assert vigil.look(Sample(3690.0, state="S"), "stepping", 0)[0] is Watchfulness.HANG

@@ -46,6 +46,7 @@ class Vigil:
         self._marks: tuple[float, _Marks] | None = None
         self._moved = 0.0
         self._turned = (0.0, "")  # when it was first seen doing what it does
+        self._excused = 0.0  # when it was last seen where it need not move
         self._beat: Beat | None = None
         self._dumps: list[tuple[float, str]] = []
         self._asked: tuple[float, int] | None = None
@@ -66,7 +67,11 @@ class Vigil:
         now = sample.time
         marks = _Marks(sample.cpu, sample.read_bytes + sample.write_bytes, sample.faults, output)
         self._window = [old for old in self._window if now - old.time <= 10.0] + [sample]
-        if self._marks is None or self._progressed(now, marks):
+        excused = self._excuse(sample.state)
+        if excused is not None:  # what it has waited at a prompt is no silence of the training's own
+            self._excused = now
+            self._dumps.clear()
+        if self._marks is None or excused is not None or self._progressed(now, marks):
             self._marks = (now, marks)
             self._moved = now
         if doing != self._turned[1]:
@@ -77,12 +82,12 @@ class Vigil:
             phase=beat.phase if beat else None,
             doing=doing,
             # Going over to something else is a sign of life: a callback of 12 s that has just come back is no stall.
-            silent=now - (max(beat.time, self._turned[0]) if beat else self._moved),
+            silent=now - (max(beat.time, self._turned[0], self._excused) if beat else self._moved),
             slowest=beat.slowest if beat else 0.0,
             motionless=now - self._moved,
             same_stacks=self._same_stacks(),
             cpu_share=self._cpu_share(),
-            excused=self._excuse(sample.state),
+            excused=excused,
             hang_after=self._hang_after,
         )
         verdict, rule = assess(still)
