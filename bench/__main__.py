@@ -8,7 +8,7 @@ import sys
 ALL = (
     "verdicts", "latency", "footprint", "tree500", "overhead", "kills", "exactness", "throughput", "budgets",
     "saving", "epochs", "recovery", "deaths", "gate", "blame", "healthy", "checking", "forecast", "pipelines",
-    "largest", "sharpness", "options", "growth",
+    "largest", "sharpness", "options", "growth", "untouched",
 )  # fmt: skip
 
 

@@ -60,8 +60,8 @@ class Run:
     def examine(self, died: float) -> tuple[bool, float, str]:
         """(readable, age of the last sample at death, what was lost)."""
         directory = RunDirectory(next(path for path in self.runs.iterdir() if path.is_dir()))
-        events, lost = journal.read(directory.journal)
-        content = ring.read(directory.ring)
+        events, lost = journal.read(directory.folder)
+        content = ring.read(directory.folder)
         whole = record.load(directory)
         readable = bool(events) and bool(content.samples) and bool(whole.attempts)
         before = [sample.time for sample in content.samples if sample.time <= died]

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests import stage
 
 from keepfit.blackbox import ring
+from keepfit.blackbox.folder import Folder
 from keepfit.machine import procfs
 
 from . import tables
@@ -43,7 +44,7 @@ def main() -> None:
         assert cpu is not None and after is not None
         share = (after.cpu - cpu.cpu) / (now - began)
         directory = next(path for path in runs.iterdir() if path.is_dir())
-        samples = [s for s in ring.read(str(directory / "ring")).samples if began <= s.time <= now]
+        samples = [s for s in ring.read(Folder.open(str(directory))).samples if began <= s.time <= now]
         os.killpg(command, 9)
         process.communicate()
     rate = len(samples) / (now - began)

@@ -143,7 +143,7 @@ def entering(directory: str) -> list[str]:
 @contextlib.contextmanager
 def small_file_system(path: Path, size: str) -> Iterator[Path]:
     path.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(path)], check=True)
     try:
         yield path
     finally:
@@ -193,7 +193,7 @@ def clean_environment(runs: Path, **more: str) -> dict[str, str]:
 class Outcome:
     """What came of one supervised run."""
 
-    status: int
+    status: int  # as a shell calls it: 128 and the signal, where one ended it
     stdout: str
     stderr: str
     runs: Path
@@ -213,10 +213,17 @@ class Outcome:
     def directory(self) -> Path:
         return sorted(path for path in self.runs.iterdir() if path.is_dir())[-1]
 
+    @property
+    def folder(self) -> Any:
+        """The newest run's, as keepfit opens it."""
+        from keepfit.blackbox.folder import Folder
+
+        return Folder.open(str(self.directory))
+
     def events(self, name: str) -> list[dict[str, Any]]:
         from keepfit.blackbox import journal
 
-        events, _ = journal.read(str(self.directory / "journal.jsonl"))
+        events, _ = journal.read(self.folder)
         return [event for event in events if event["event"] == name]
 
 
@@ -264,7 +271,13 @@ def wait_for_output(process: subprocess.Popen[bytes], word: bytes) -> bytes:
 
 def finish(process: subprocess.Popen[bytes], runs: Path, seen: bytes = b"") -> Outcome:
     out, err = process.communicate(timeout=PATIENCE)
-    return Outcome(process.returncode, (seen + out).decode(errors="replace"), err.decode(errors="replace"), runs)
+    status = process.returncode
+    return Outcome(
+        status if status >= 0 else 128 - status,
+        (seen + out).decode(errors="replace"),
+        err.decode(errors="replace"),
+        runs,
+    )
 
 
 def beside(folder: Path, command: Sequence[str]) -> Callable[[], str]:

@@ -11,8 +11,23 @@ import keepfit
 
 SOURCE = Path(keepfit.__file__).parent
 # Ground first; a room may import from floors below its own.
-FLOORS = ["facts", "machine", "blackbox", "agent", "plan", "conditions", "check", "supervise", "report", "tour", "cli"]
+FLOORS = [
+    "quick",
+    "facts",
+    "machine",
+    "blackbox",
+    "agent",
+    "plan",
+    "conditions",
+    "check",
+    "supervise",
+    "report",
+    "tour",
+    "cli",
+]
 STANDARD = set(sys.stdlib_module_names)
+SHARED = ("wire", "folder", "journal", "secrets", "states", "safetensors")  # what of the record the agent uses too
+OF_THE_RECORD = tuple(f"keepfit.blackbox.{name}" for name in SHARED)
 
 
 def room(path: Path) -> str:
@@ -56,23 +71,22 @@ def test_nothing_imports_upward():
 
 def test_the_agent_stands_alone():
     """Standard library, its own files, and the record's wire format: nothing else."""
-    allowed = ("keepfit.agent", *(f"keepfit.blackbox.{name}" for name in ("wire", "journal", "states", "safetensors")))
+    allowed = ("keepfit.agent", *OF_THE_RECORD)
     wrong = []
     for path in files():
         if room(path) != "agent":
             continue
         for name, line in imports(path):
             top = name.split(".")[0]
-            ok = top in STANDARD or name.startswith(allowed) or name == "keepfit.blackbox.wire"
-            if not ok and name not in ("sitecustomize", "keepfit.blackbox.wire"):
+            if top not in STANDARD and not name.startswith(allowed) and name != "sitecustomize":
                 wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
     assert not wrong, "\n".join(wrong)
 
 
 def test_what_the_agent_imports_of_the_record_is_standard_library_only():
-    for name in ("wire.py", "journal.py", "states.py", "safetensors.py", "__init__.py"):
-        for imported, line in imports(SOURCE / "blackbox" / name):
-            ok = imported.split(".")[0] in STANDARD or imported.startswith("keepfit.blackbox.safetensors")
+    for name in (*SHARED, "__init__"):
+        for imported, line in imports(SOURCE / "blackbox" / f"{name}.py"):
+            ok = imported.split(".")[0] in STANDARD or imported.startswith(OF_THE_RECORD)
             assert ok, f"blackbox/{name}:{line} imports {imported}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +14,7 @@ from .check.run import Checked
 from .check.run import check as files
 from .check.summary import Seen
 from .facts import Finding
+from .quick import dataclass
 from .report import check_text
 
 TIMES = 4.0  # by which a spread may differ between raw and augmented

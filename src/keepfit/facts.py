@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from .quick import dataclass, field
 
 PHASES = (
     "start",
@@ -419,8 +420,7 @@ class Verdict:
 
 def as_json(fact: Any) -> dict[str, Any]:
     """A plain, JSON-ready dictionary of any fact."""
-    plain: dict[str, Any] = dataclasses.asdict(fact)
-    return plain
+    return dict(dataclasses.asdict(fact))
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:

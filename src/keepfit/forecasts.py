@@ -6,7 +6,6 @@ import contextlib
 import operator
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +14,7 @@ from .machine import cgroup, limits
 from .machine.limits import parse_size
 from .plan import forecast, largest
 from .plan.whole import Plan, document
+from .quick import dataclass
 from .report import plan_html, plan_text
 
 

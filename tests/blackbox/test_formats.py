@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keepfit.blackbox import choices, index, journal, record, retention, ring, rundir, tail, wire
+from keepfit.blackbox.folder import Folder
 from keepfit.blackbox.pulse import Pulse
 from keepfit.blackbox.rundir import RunDirectory
 from keepfit.facts import Sample
@@ -32,7 +33,7 @@ def sample(number: int) -> Sample:
 
 @pytest.fixture
 def filled(tmp_path):
-    writer = ring.RingWriter(str(tmp_path / "ring"))
+    writer = ring.RingWriter(Folder.open(str(tmp_path)))
     for number in range(1, 101):
         writer.sample(sample(number))
     writer.close()
@@ -40,28 +41,28 @@ def filled(tmp_path):
 
 
 def test_what_is_written_is_read(filled):
-    content = ring.read(str(filled))
+    content = ring.read(Folder.open(str(filled.parent)))
     assert content.samples == tuple(sample(number) for number in range(1, 101)) and content.lost == ()
 
 
 def test_the_ring_wraps_and_keeps_the_newest(tmp_path):
-    writer = ring.RingWriter(str(tmp_path / "ring"))
+    writer = ring.RingWriter(Folder.open(str(tmp_path)))
     last = ring.FAST.count + 500
     for number in range(1, last + 1):
         writer.sample(sample(number))
-    content = ring.read(str(tmp_path / "ring"))
+    content = ring.read(Folder.open(str(tmp_path)))
     assert len(content.samples) == ring.FAST.count
     assert (content.samples[0].time, content.samples[-1].time) == (501.0, float(last))
     assert content.lost == ()
 
 
 def test_the_slow_lane_reaches_further_back(tmp_path):
-    writer = ring.RingWriter(str(tmp_path / "ring"))
+    writer = ring.RingWriter(Folder.open(str(tmp_path)))
     for number in range(1, 40):
         writer.sample(sample(number), ring.SLOW)
     for number in range(30, 50):
         writer.sample(sample(number))
-    times = [s.time for s in ring.read(str(tmp_path / "ring")).samples]
+    times = [s.time for s in ring.read(Folder.open(str(tmp_path))).samples]
     assert times == [float(n) for n in range(1, 50)]
 
 
@@ -74,14 +75,14 @@ def test_the_ring_is_allocated_not_sparse(filled):
 @given(st.lists(st.tuples(st.integers(0, ring.SIZE - 1), st.integers(1, 255)), max_size=50), st.integers(0, ring.SIZE))
 def test_a_damaged_ring_never_raises_and_never_invents(tmp_path_factory, flips, cut):
     path = tmp_path_factory.mktemp("ring") / "ring"
-    writer = ring.RingWriter(str(path))
+    writer = ring.RingWriter(Folder.open(str(path.parent)))
     for number in range(1, 60):
         writer.sample(sample(number))
     content = bytearray(path.read_bytes())
     for position, mask in flips:
         content[position] ^= mask
     path.write_bytes(bytes(content[:cut]))
-    found = ring.read(str(path))
+    found = ring.read(Folder.open(str(path.parent)))
     assert set(found.samples) <= {sample(number) for number in range(1, 60)}
     if cut < ring.SIZE:
         assert found.lost
@@ -92,14 +93,14 @@ def test_a_damaged_ring_never_raises_and_never_invents(tmp_path_factory, flips, 
 def test_garbage_is_no_ring(tmp_path_factory, garbage):
     path = tmp_path_factory.mktemp("ring") / "ring"
     path.write_bytes(garbage)
-    assert ring.read(str(path)).samples == ()
+    assert ring.read(Folder.open(str(path.parent))).samples == ()
 
 
 def test_a_newer_format_is_said(filled):
     content = bytearray(filled.read_bytes())
     content[8] = 99
     filled.write_bytes(bytes(content))
-    (lost,) = ring.read(str(filled)).lost
+    (lost,) = ring.read(Folder.open(str(filled.parent))).lost
     assert "format 99" in lost
 
 
@@ -107,39 +108,77 @@ def test_a_newer_format_is_said(filled):
 
 
 def test_a_torn_last_line_is_tolerated(tmp_path):
-    path = str(tmp_path / "journal.jsonl")
-    writer = journal.JournalWriter(path)
+    path, folder = str(tmp_path / "journal.jsonl"), Folder.open(str(tmp_path))
+    writer = journal.JournalWriter.of(folder)
     writer.write("run", id="x")
     writer.write("exit", status=0)
     writer.close()
     with open(path, "r+b") as file:
         file.truncate(os.path.getsize(path) - 9)
-    events, lost = journal.read(path)
+    events, lost = journal.read(folder)
     assert [event["event"] for event in events] == ["run"] and lost == ["1 unreadable journal line skipped"]
 
 
 @SLOW_OK
 @given(st.binary(max_size=5000))
 def test_garbage_is_no_journal(tmp_path_factory, garbage):
-    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
-    path.write_bytes(garbage)
-    journal.read(str(path))
+    path = tmp_path_factory.mktemp("journal")
+    (path / "journal.jsonl").write_bytes(garbage)
+    journal.read(Folder.open(str(path)))
 
 
 @SLOW_OK
 @given(st.text(max_size=300), st.floats(allow_nan=True), st.binary(max_size=10))
 def test_any_text_comes_back(tmp_path_factory, text, number, odd):
-    path = str(tmp_path_factory.mktemp("journal") / "journal.jsonl")
-    journal.JournalWriter(path).write("x", text=text, number=number, odd=odd)
-    (event,), lost = journal.read(path)
+    folder = Folder.open(str(tmp_path_factory.mktemp("journal")))
+    journal.JournalWriter.of(folder).write("x", text=text, number=number, odd=odd)
+    (event,), lost = journal.read(folder)
     assert event["text"] == text and not lost
     assert event["number"] == number or math.isnan(number)
 
 
 def test_a_journal_that_cannot_be_written_says_so_and_does_nothing(tmp_path):
-    writer = journal.JournalWriter(str(tmp_path / "no" / "such" / "place"))
+    folder = Folder.open(str(tmp_path))
+    tmp_path.rmdir()
+    writer = journal.JournalWriter.of(folder)
     writer.write("run")
     assert writer.failure == "No such file or directory"
+
+
+def test_a_descriptor_that_is_somebody_elses_now_is_not_written_to(tmp_path):
+    writer = journal.JournalWriter.of(Folder.open(str(tmp_path)))
+    ours = writer._fd
+    assert ours is not None
+    theirs = os.open(tmp_path / "results.csv", os.O_RDWR | os.O_CREAT)
+    os.dup2(theirs, ours)
+    writer.write("run")
+    assert (tmp_path / "results.csv").read_bytes() == b""
+    assert [event["event"] for event in journal.read(Folder.open(str(tmp_path)))[0]] == ["run"]
+    writer.close()
+    os.fstat(ours)  # still theirs, and still open
+
+
+def test_another_journal_in_the_place_of_ours_is_not_written_to(tmp_path):
+    writer = journal.JournalWriter.of(Folder.open(str(tmp_path)))
+    assert writer._fd is not None
+    os.close(writer._fd)
+    (tmp_path / "journal.jsonl").rename(tmp_path / "moved")
+    (tmp_path / "journal.jsonl").write_bytes(b"")
+    writer.write("run")
+    assert (tmp_path / "journal.jsonl").read_bytes() == b"" and writer.failure
+
+
+def test_of_a_journal_of_a_hundred_megabytes_both_ends_are_read(tmp_path):
+    folder = Folder.open(str(tmp_path))
+    journal.JournalWriter.of(folder).write("run", id="x")
+    with open(tmp_path / "journal.jsonl", "ab") as file:
+        line = b'{"event": "kernel", "lines": ["%s"]}\n' % (b"x" * 1000)
+        for _ in range(100):
+            file.write(line * 1000)
+    journal.JournalWriter.of(folder).write("end")
+    events, (lost,) = journal.read(folder)
+    assert (events[0]["event"], events[-1]["event"]) == ("run", "end")
+    assert all(event["event"] in ("run", "kernel", "end") for event in events) and "MiB in the middle" in lost
 
 
 # --- tails ------------------------------------------------------------------------------------------------
@@ -148,24 +187,24 @@ def test_a_journal_that_cannot_be_written_says_so_and_does_nothing(tmp_path):
 @SLOW_OK
 @given(st.lists(st.binary(max_size=tail.CAPACITY // 3), max_size=8), st.integers(0, 3))
 def test_the_tail_is_the_tail(tmp_path_factory, pieces, repeat):
-    path = str(tmp_path_factory.mktemp("tail") / "stdout")
-    writer = tail.TailWriter(path)
+    folder = Folder.open(str(tmp_path_factory.mktemp("tail")))
+    writer = tail.TailWriter(folder, "t")
     for piece in pieces * repeat:
         writer.write(piece)
-    assert tail.read(path) == b"".join(pieces * repeat)[-tail.CAPACITY :]
+    assert tail.read(folder, "t") == b"".join(pieces * repeat)[-tail.CAPACITY :]
 
 
 def test_one_write_larger_than_the_tail(tmp_path):
-    writer = tail.TailWriter(str(tmp_path / "t"))
+    writer = tail.TailWriter(Folder.open(str(tmp_path)), "t")
     writer.write(b"start")
     writer.write(bytes(range(256)) * 3000)
-    assert tail.read(str(tmp_path / "t")) == (bytes(range(256)) * 3000)[-tail.CAPACITY :]
+    assert tail.read(Folder.open(str(tmp_path)), "t") == (bytes(range(256)) * 3000)[-tail.CAPACITY :]
 
 
 def test_progress_bars_read_as_lines(tmp_path):
-    writer = tail.TailWriter(str(tmp_path / "t"))
+    writer = tail.TailWriter(Folder.open(str(tmp_path)), "t")
     writer.write(b"epoch 1\r\n 1/9\r 2/9\rdone \xff")
-    assert tail.text(str(tmp_path / "t")).split("\n") == ["epoch 1", " 1/9", " 2/9", "done \ufffd"]
+    assert tail.text(Folder.open(str(tmp_path)), "t").split("\n") == ["epoch 1", " 1/9", " 2/9", "done \ufffd"]
 
 
 # --- the pulse ----------------------------------------------------------------------------------------------
@@ -246,7 +285,7 @@ def test_default_place():
 
 def recorded(runs, name=""):
     run = RunDirectory.create(runs)
-    writer = journal.JournalWriter(run.journal)
+    writer = journal.JournalWriter.of(run.folder)
     writer.write("run", id=run.id, name=name, argv=["python", "x.py"], cwd="/", boot="", pid=1, start=1)
     writer.write("verdict", outcome="died", cause="segfault", code="KF501", confidence="certain")
     return run

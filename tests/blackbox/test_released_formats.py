@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def test_a_record_of_every_version(tmp_path, version):
     source = FIXTURES / version
     run = RunDirectory.create(tmp_path)
-    shutil.copy(source / "journal.jsonl", run.journal)
+    shutil.copy(source / "journal.jsonl", run.path / "journal.jsonl")
     for name in ("ring", "stdout", "stderr"):
         (run.path / name).write_bytes(lzma.decompress((source / f"{name}.xz").read_bytes()))
     known = record.load(run)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keepfit.conditions.verdict import judge, runs_isolated_python
+from keepfit.conditions.verdict import judge
 from keepfit.facts import ChildDeath, Disk, Exit, MemoryLimit, Notice, OomCounters
 
 from .cases import GIB, PID, attempt, beat, error, kernel_kill, killed, record, samples, stall
@@ -337,23 +337,6 @@ def test_a_hang_names_the_users_line():
 
 
 # --- odds and ends ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("argv", "isolated"),
-    [
-        (("python", "-I", "x.py"), True),
-        (("/usr/bin/python3.11", "-sE", "x.py"), True),
-        (("python", "-c", "-I"), False),
-        (("python", "-m", "mod", "-E"), False),
-        (("python", "x.py", "-I"), False),
-        (("python", "-u", "-W", "ignore", "-S"), False),
-        (("bash", "-I"), False),
-        ((), False),
-    ],
-)
-def test_isolated_interpreters(argv, isolated):
-    assert runs_isolated_python(argv) is isolated
 
 
 def test_a_detector_that_fails_is_passed_over():

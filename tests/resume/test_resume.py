@@ -178,7 +178,7 @@ def test_a_piped_in_input_forbids_a_restart(tmp_path):
         [*stage.KEEPFIT, "run", "--", *command], input=b"data\n", capture_output=True,
         env=stage.clean_environment(tmp_path / "runs"), check=False,
     )  # fmt: skip
-    assert done.returncode == 137
+    assert done.returncode == -signal.SIGKILL
     assert b"cannot be rewound" in done.stderr
 
 
@@ -231,7 +231,7 @@ def test_a_damaged_state_is_passed_over_and_said(tmp_path, stopped, untouched):
     folder, command, run = stopped
     shutil.copytree(folder / "runs", tmp_path / "runs")
     last = Vault(tmp_path / "runs" / run / "checkpoints").generations()[-1]
-    os.truncate(last.path / "state.safetensors", 100)
+    os.truncate(os.path.join(last.path, "state.safetensors"), 100)
     outcome = go_on(tmp_path, command, "--resume", run)
     assert outcome.status == 0, outcome.stderr
     assert f"saved state {last.number} is damaged" in outcome.stderr and "the one before it is taken" in outcome.stderr

@@ -31,7 +31,7 @@ def test_only_the_last_256_kib_are_kept(runs):
     assert len(kept) == 64 + 256 * 1024
     from keepfit.blackbox import tail
 
-    assert tail.read(str(outcome.directory / "stdout")) == outcome.stdout.encode()[-256 * 1024 :]
+    assert tail.read(outcome.folder, "stdout") == outcome.stdout.encode()[-256 * 1024 :]
 
 
 @pytest.mark.parametrize("ending", ["newline", "return", "nothing"])
@@ -62,12 +62,12 @@ def test_what_cannot_be_started_is_one_clear_line(runs, command, status, words):
     assert not list(runs.glob("2*")), "a run that never was leaves no record"
 
 
-def test_a_script_without_an_interpreter_line(runs, tmp_path):
+def test_a_script_without_an_interpreter_line_is_the_shells(runs, tmp_path):
     script = tmp_path / "script"
-    script.write_text("echo hi\n")
+    script.write_text('echo hi "$1"\n')
     script.chmod(0o755)
-    outcome = stage.run(runs, [str(script)])
-    assert outcome.status == 126 and "#! line" in outcome.stderr
+    outcome = stage.run(runs, [str(script), "there"])
+    assert (outcome.status, outcome.stdout) == (0, "hi there\n")
 
 
 def test_a_reader_that_leaves_ends_the_writer(runs):
@@ -75,7 +75,7 @@ def test_a_reader_that_leaves_ends_the_writer(runs):
     assert keepfit.stdout is not None
     assert os.read(keepfit.stdout.fileno(), 4) == b"y\ny\n"
     keepfit.stdout.close()
-    assert keepfit.wait(timeout=stage.PATIENCE) == 128 + signal.SIGPIPE
+    assert keepfit.wait(timeout=stage.PATIENCE) == -signal.SIGPIPE
 
 
 def test_one_file_for_both_keeps_the_order(runs, tmp_path):
@@ -224,7 +224,7 @@ def test_control_c_interrupts_the_command(runs):
     terminal.wait_for(b"ready")
     terminal.type(b"\x03")
     assert b"interrupted" in terminal.until_closed()
-    assert terminal.status() == 130
+    assert terminal.status() == -signal.SIGINT
     verdict = stage.keepfit_json(runs, "why")
     assert (verdict["cause"], verdict["confidence"]) == ("interrupted", "certain")
 

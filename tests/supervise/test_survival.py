@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from keepfit.blackbox import tail
 from keepfit.supervise.danger import is_stopped
 
 from .. import stage
@@ -35,6 +36,7 @@ def test_front_killed_with_a_pipe(runs):
     outcome = stage.finish(process, runs, seen)
     assert outcome.stdout.split("\n")[:-1] == ALL_LINES
     stage.wait_until(lambda: outcome.why()["outcome"] == "finished", what="the verdict of the surviving judge")
+    assert tail.text(outcome.folder, "stdout") == outcome.stdout
 
 
 def test_front_killed_with_a_terminal(runs):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import fcntl
-import mmap
 import os
 import struct
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 from ..blackbox import wire
 from ..blackbox.journal import JournalWriter
 from ..blackbox.wire import PULSE_BEATS
+from . import descriptors
 from .counsel import Counsel
 from .lifeline import describe
 
@@ -28,34 +28,48 @@ CLAIMED: Heart | None = None  # the heart of this process, once it has one
 def claim(address: str, alone: bool = True) -> Heart | None:
     """The one heart of this run, or None when another process of the tree already has it.
 
-    The claim is a record lock on the pulse: it ends with the process, however it ends. `alone=False` does not ask for
-    it yet: where a run is only planned, whichever process comes to train first is the one (`Heart.is_the_one`).
+    It is that of the process that has written itself down in the pulse, as long as that lives. `alone=False` does not
+    ask for it yet: where a run is only planned, whichever process comes to train first is the one (`Heart.is_the_one`).
     """
     try:
-        fd = os.open(address, os.O_RDWR | os.O_CLOEXEC)
+        fd = descriptors.lift(os.open(address, os.O_RDWR | os.O_CLOEXEC))
         try:
-            if alone:
-                _lock(fd)
-            memory = mmap.mmap(fd, wire.PULSE_SIZE)
-        except (OSError, ValueError):
+            memory = descriptors.shared(fd, wire.PULSE_SIZE)
+            magic, version, _, _ = wire.PULSE_HEAD.unpack_from(memory)
+            if magic != wire.MAGIC or version != wire.PULSE_VERSION or (alone and not _take(fd, memory)):
+                return None
+        finally:
             os.close(fd)
-            return None
-    except OSError:
-        return None
-    magic, version, _, _ = wire.PULSE_HEAD.unpack_from(memory)
-    if magic != wire.MAGIC or version != wire.VERSION:
+    except (OSError, ValueError):
         return None
     records, _ = PULSE_BEATS.scan(memory)
     global CLAIMED
-    CLAIMED = heart = Heart(memory, sequence=records[-1][0] if records else 0, fd=fd)
+    CLAIMED = heart = Heart(memory, sequence=records[-1][0] if records else 0, address=address)
     if alone:
         os.register_at_fork(after_in_child=heart.silence)
     atexit.register(heart.finish)
     return heart
 
 
-def _lock(fd: int) -> None:
-    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+def _take(fd: int, memory: Any) -> bool:
+    """Whether this process is the one from now on: nobody is, or whoever was has ended (or has executed this one)."""
+    fcntl.lockf(fd, fcntl.LOCK_EX, 1, 0)  # only while it is looked and written; it ends with the descriptor
+    pid, start = wire.PULSE_OWNER.unpack_from(memory, wire.PULSE_OWNER_AT)
+    own = os.getpid()
+    if pid not in (0, own) and _start_of(pid) == start:
+        return False
+    wire.PULSE_OWNER.pack_into(memory, wire.PULSE_OWNER_AT, own, _start_of(own))
+    return True
+
+
+def _start_of(pid: int) -> int:
+    """When a process was started, in ticks since boot; 0 where there is none (any more)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return int(fields[19]) if fields[0] not in (b"Z", b"X") else 0
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class Pace:
@@ -79,9 +93,9 @@ def _no_tick(step: int) -> None:
 class Heart:
     """Phase, epoch, step and what it is doing. Every method is cheap and none of them raises."""
 
-    def __init__(self, memory: mmap.mmap | None, sequence: int = 0, fd: int = -1) -> None:
-        self._memory: Any = memory
-        self._fd = fd  # of the pulse
+    def __init__(self, memory: Any, sequence: int = 0, address: str = "") -> None:
+        self._memory = memory
+        self._address = address  # of the pulse
         self._sequence = sequence
         self._pid = os.getpid()
         self.alive = memory is not None
@@ -105,7 +119,8 @@ class Heart:
         self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
         self.journal: JournalWriter | None = None
         self.planner: Any = None  # where the training is only planned
-        self.entropy: Any = None  # the beginnings of the run's random generators, where they are kept
+        self.identity: str | None = None  # which process of the run this is, where states are kept
+        self.seed: int | None = None  # what its random generators begin with
         self.keeping: Any = None  # of states, where they are kept
         self.source: Any = None  # what the last loop of Keras' draws its batches from
         self.train_source: Any = None  # and the last `fit`
@@ -130,8 +145,11 @@ class Heart:
     def is_the_one(self) -> bool:
         """Whether no other process of the run is; from then on this one is."""
         try:
-            _lock(self._fd)
-            return True
+            fd = descriptors.lift(os.open(self._address, os.O_RDWR | os.O_CLOEXEC))
+            try:
+                return _take(fd, self._memory)
+            finally:
+                os.close(fd)
         except OSError:
             return False
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from . import descriptors
+
 GRACE = 10.0  # seconds
 ECHO = 1.0  # a signal to all processes of a job comes twice: directly, and through keepfit
 _PARTING = (signal.SIGTERM, signal.SIGINT)
@@ -94,7 +96,7 @@ class Parting:
         """A thread that hears signals even while the main thread is stuck in native code."""
         self._settled.clear()
         if self._ear is None:
-            read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            read, write = (descriptors.lift(fd) for fd in os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
             os.set_blocking(read, True)
             self._ear = read, write
             threading.Thread(target=self._hear, args=(read,), name="keepfit-parting", daemon=True).start()
@@ -115,7 +117,11 @@ class Parting:
 
     def _hear(self, ear: int) -> None:
         while True:
-            for number in os.read(ear, 64):
+            try:
+                heard = os.read(ear, 64)
+            except OSError:  # closed by a program that closes what it does not know
+                return
+            for number in heard:
                 if number in _PARTING and self._before and not self._settled.wait(GRACE):
                     if number != signal.SIGINT:  # where Python's own handler never came to run
                         ctypes.CDLL(None).signal(number, 0)

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
+
+from .folder import Folder
+from .journal import NAME, events_of
+
+MOST = 1 << 20  # bytes at a time
 
 
 class JournalFollower:
     """New lines of a journal that others write to as well."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
         self._offset = 0
 
     def new_events(self) -> list[dict[str, Any]]:
         try:
-            if os.stat(self._path).st_size <= self._offset:
+            if self._folder.stat(NAME).st_size <= self._offset:
                 return []
-            with open(self._path, "rb") as file:
-                file.seek(self._offset)
-                content = file.read(1 << 20)
+            fd = self._folder.open_file(NAME)
+            try:
+                content = os.pread(fd, MOST, self._offset)
+            finally:
+                os.close(fd)
         except OSError:
             return []
-        whole = content[: content.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        events = []
-        for line in whole.splitlines():
-            try:
-                events.append(json.loads(line))
-            except ValueError:
-                continue
-        return [event for event in events if isinstance(event, dict)]
+        end = content.rfind(b"\n") + 1
+        if not end and len(content) == MOST:  # no line of ours is so long
+            end = MOST
+        whole = content[:end]
+        self._offset += end
+        return events_of(whole.split(b"\n"))[0]

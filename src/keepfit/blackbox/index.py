@@ -1,22 +1,33 @@
 """The run index: a small SQLite file beside the runs. The directories are the truth, this is only fast.
 
-A lost, locked or damaged index is rebuilt from the directories, or done without.
+A lost, locked or damaged index is rebuilt from the directories, or done without. One that somebody else has put
+there is not touched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import sqlite3
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ..quick import dataclass
 from . import journal
+from .folder import Folder
 from .rundir import RunDirectory, all_runs
+from .shapes import number, text, texts, whole
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 FILE = "index.sqlite"
 UNFINISHED = ("running", "unknown")
+IDENTITY, SCHEMA = 0x6B666974, 2  # `application_id` and `user_version` of a file of ours
+TABLES = {"runs", "choices"}
+HEAD, TAIL = 64 << 10, 1 << 20  # of a journal are read to list its run
 
 
 @dataclass(frozen=True)
@@ -33,87 +44,118 @@ class Row:
     cwd: str = ""
     started_at: float = 0.0
     ended_at: float | None = None
+    bytes: int = 0  # on disk
 
     @property
     def argv(self) -> list[str]:
         try:
-            words = json.loads(self.command)
-        except ValueError:
+            return list(texts(json.loads(self.command)))
+        except (ValueError, RecursionError):
             return []
-        return [str(word) for word in words] if isinstance(words, list) else []
 
 
 _COLUMNS = [f.name for f in fields(Row)]
-_CREATE = f"CREATE TABLE IF NOT EXISTS runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id))"
+_RUNS = f"CREATE TABLE runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id))"
+_CHOICES = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, at REAL, measured TEXT)"
 _PUT = f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+
+
+class NoIndex(Exception):
+    """There is none that could be used, and why."""
+
+
+@contextlib.contextmanager
+def opened(runs: Path, write: bool = False, patience: float = 1.0) -> Iterator[Connection]:
+    """The index, ours and nobody else's. Whatever is wrong with it, before or while it is used, is a NoIndex."""
+    import sqlite3
+
+    try:
+        folder = Folder.open(str(runs))
+        os.close(folder.open_file(FILE, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY))
+        connection = sqlite3.connect(runs / FILE, timeout=patience)
+        try:
+            _prepare(connection, write)
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+    except sqlite3.OperationalError as error:  # locked, read-only, full
+        raise NoIndex(str(error)) from None
+    except sqlite3.DatabaseError as error:  # damaged: it is only a copy, and is made anew
+        if write:
+            with contextlib.suppress(OSError):
+                folder.rename(FILE, f"{FILE}.damaged")
+        raise NoIndex(str(error)) from None
+    except OSError as error:
+        raise NoIndex(error.strerror or str(error)) from None
+
+
+def _prepare(connection: Connection, write: bool) -> None:
+    (identity,) = connection.execute("PRAGMA application_id").fetchone()
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    if (identity, schema) == (IDENTITY, SCHEMA):
+        return
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if identity not in (0, IDENTITY) or schema > SCHEMA or not tables <= TABLES:
+        raise NoIndex(f"{FILE} belongs to another program, or to a newer keepfit")
+    if not write:
+        raise NoIndex(f"{FILE} is of an older keepfit")
+    with connection:
+        connection.execute("DROP TABLE IF EXISTS runs")
+        connection.execute(_RUNS)
+        connection.execute(_CHOICES)
+        connection.execute(f"PRAGMA application_id = {IDENTITY}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def row_of(run: RunDirectory) -> Row:
     """A row read from the journal alone: enough to list a run, without judging it again."""
     try:
-        return _row_of(run)
-    except (ValueError, TypeError, AttributeError, OverflowError):
+        events, _ = journal.read(run.folder, HEAD, TAIL)
+    except OSError:
         return Row(id=run.id, state="unknown", cause="unknown", command="[]")
-
-
-def _row_of(run: RunDirectory) -> Row:
-    events, _ = journal.read(run.journal)
     head = next((e for e in events if e["event"] == "run"), {})
     events = journal.newest_session(events)  # a run that was resumed is not judged by how it ended before
     verdict = next((e for e in reversed(events) if e["event"] == "verdict"), None)
     ended = next((e.get("t") for e in reversed(events) if e["event"] == "end"), None)
     row = Row(
         id=run.id,
-        name=str(head.get("name") or ""),
+        name=text(head.get("name")),
         state="running",  # until somebody looks: `runs` never shows this without checking
-        command=json.dumps(head.get("argv") or []),
-        cwd=str(head.get("cwd") or ""),
-        started_at=float(head.get("t") or 0.0),
-        ended_at=ended,
+        command=json.dumps(texts(head.get("argv"))),
+        cwd=text(head.get("cwd")),
+        started_at=number(head.get("t")),
+        ended_at=number(ended) if ended is not None else None,
+        bytes=run.size(),
     )
-    return judged(row, verdict, ended) if verdict else row
+    return judged(row, verdict, row.ended_at) if verdict else row
 
 
 def judged(row: Row, verdict: dict[str, object], ended_at: float | None) -> Row:
-    values = {name: getattr(row, name) for name in _COLUMNS}
-    values.update(
-        state=str(verdict.get("outcome")),
-        cause=str(verdict.get("cause")),
-        code=str(verdict.get("code")),
-        confidence=str(verdict.get("confidence")),
+    return replace(
+        row,
+        state=text(verdict.get("outcome"), "unknown"),
+        cause=text(verdict.get("cause"), "unknown"),
+        code=text(verdict.get("code")),
+        confidence=text(verdict.get("confidence")),
         ended_at=ended_at,
     )
-    return Row(**values)
 
 
 def put(runs: Path, rows: Iterable[Row]) -> bool:
     """Store rows. False, and nothing else, when the index cannot be written."""
-    path = runs / FILE
-    rows = list(rows)
-    for retry in (True, False):
-        try:
-            connection = sqlite3.connect(path, timeout=1.0)
-            try:
-                with connection:
-                    connection.execute(_CREATE)
-                    connection.executemany(_PUT, [astuple(row) for row in rows])
-            finally:
-                connection.close()
-            os.chmod(path, 0o600)
+    values = [astuple(row) for row in rows]
+    for _ in range(2):  # once more where it was damaged, and is new now
+        with contextlib.suppress(NoIndex), opened(runs, write=True) as connection:
+            connection.executemany(_PUT, values)
             return True
-        except sqlite3.OperationalError:  # locked, read-only, full: the next listing mends it
-            return False
-        except (sqlite3.DatabaseError, OSError):  # damaged: it is only a copy, make it anew
-            if not retry:
-                return False
-            path.unlink(missing_ok=True)
     return False
 
 
 def rows(runs: Path) -> list[Row]:
-    """All runs, oldest first, reconciled with the directories that really exist."""
-    stored = _stored(runs)
+    """All runs, oldest first, reconciled with the directories that really exist. NotOurs where they are not ours."""
     present = all_runs(runs)
+    stored = _stored(runs) if present else {}
     fresh = [row_of(run) for run in present if run.id not in stored]
     if fresh:
         put(runs, fresh)
@@ -122,29 +164,31 @@ def rows(runs: Path) -> list[Row]:
 
 
 def _stored(runs: Path) -> dict[str, Row]:
-    if not (runs / FILE).is_file():
-        return {}
     try:
-        connection = sqlite3.connect(f"file:{runs / FILE}?mode=ro", uri=True, timeout=1.0)
-        try:
+        with opened(runs) as connection:
             found = connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM runs").fetchall()
-        finally:
-            connection.close()
-    except sqlite3.Error:
+    except NoIndex:
         return {}
-    return {values[0]: Row(*values) for values in found}
+    known = [_row(dict(zip(_COLUMNS, values, strict=True))) for values in found]
+    return {row.id: row for row in known}
+
+
+def _row(known: dict[str, object]) -> Row:
+    """SQLite holds what it is given: what is of another type than the row's own is as good as not there."""
+    words = {name: text(known[name]) for name in _COLUMNS if name not in ("started_at", "ended_at", "bytes")}
+    ended = known["ended_at"]
+    return Row(
+        **words,
+        started_at=number(known["started_at"]),
+        ended_at=number(ended) if ended is not None else None,
+        bytes=whole(known["bytes"]),
+    )
 
 
 def forget(runs: Path, ids: Iterable[str]) -> None:
-    try:
-        connection = sqlite3.connect(runs / FILE, timeout=1.0)
-        try:
-            with connection:
-                connection.executemany("DELETE FROM runs WHERE id = ?", [(run,) for run in ids])
-        finally:
-            connection.close()
-    except sqlite3.Error:
-        return  # the next listing leaves out what has no directory
+    """Where it cannot be done, the next listing leaves out what has no directory."""
+    with contextlib.suppress(NoIndex), opened(runs, write=True) as connection:
+        connection.executemany("DELETE FROM runs WHERE id = ?", [(run,) for run in ids])
 
 
 def find(all_rows: list[Row], wanted: str) -> Row | list[str]:

@@ -23,7 +23,7 @@ class Pulse:
         os.posix_fallocate(self.fd, 0, wire.PULSE_SIZE)
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._memory = mmap.mmap(self.fd, wire.PULSE_SIZE)
-        self._memory[: wire.PULSE_HEAD.size] = wire.PULSE_HEAD.pack(wire.MAGIC, wire.VERSION, 0, 0)
+        self._memory[: wire.PULSE_HEAD.size] = wire.PULSE_HEAD.pack(wire.MAGIC, wire.PULSE_VERSION, 0, 0)
         self._seen = 0
         self._asked = 0
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from ..facts import (
     Attempt,
@@ -16,7 +16,6 @@ from ..facts import (
     Disk,
     Exit,
     Finding,
-    Frame,
     Loop,
     MemoryLimit,
     Notice,
@@ -27,85 +26,82 @@ from ..facts import (
     Stall,
 )
 from ..machine import procfs
-from . import journal, ring, tail
-from .rundir import RunDirectory
+from . import journal, ring, shapes, tail
+from .folder import Folder
+from .rundir import RING, STACKS, STDERR, STDOUT, RunDirectory
+from .shapes import fact, facts, number, text, texts, whole
 
-T = TypeVar("T")
 Event = Mapping[str, Any]
 
+MOST_ATTEMPTS = 1000  # of one run; what restarts more often than that is not told one by one
+MOST_REPORTS = 5000
+STACKS_FILES, STACKS_BYTES = 64, 1 << 20
 _FATAL = "Fatal Python error"
-
-
-def build(cls: type[T], data: object) -> T | None:
-    """A fact from its JSON form; None when the JSON is not of that shape (an older or damaged line)."""
-    if not isinstance(data, Mapping):
-        return None
-    names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    kept = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items() if k in names}
-    try:
-        return cls(**kept)
-    except TypeError:
-        return None
-
-
-def _all(cls: type[T], items: object) -> tuple[T, ...]:
-    found = (build(cls, item) for item in items) if isinstance(items, list) else ()
-    return tuple(item for item in found if item is not None)
 
 
 def load(run: RunDirectory) -> Record:
     try:
         return _load(run)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+    except OSError as error:
+        return Record(run=run.id, lost=(f"the record cannot be used: {error.strerror}",))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         # Readable JSON that makes no sense: somebody else's, or damaged in an unlucky place.
         return Record(run=run.id, lost=(f"the journal makes no sense ({type(error).__name__}: {error})",))
 
 
 def _load(run: RunDirectory) -> Record:
-    events, lost = journal.read(run.journal)
-    content = ring.read(run.ring)
+    folder = run.folder
+    events, lost = journal.read(folder)
+    content = ring.read(folder)
     heads = [e for e in events if e["event"] == "run"]  # one a session: a run that is resumed has several
     head = {**heads[0], **{k: heads[-1].get(k) for k in ("pid", "start", "boot")}} if heads else {}
     # In the order of the file, not of the clock: a resumed run may have changed its machine.
     starts = [index for index, e in enumerate(events) if e["event"] == "attempt"]
+    if len(starts) > MOST_ATTEMPTS:
+        lost.append(f"the first {len(starts) - MOST_ATTEMPTS} attempts were passed over")
+    rings = _earlier_rings(folder)
     attempts = []
-    for index, (start, until) in enumerate(zip(starts, [*starts[1:], len(events)], strict=True)):
+    for index, start in enumerate(starts):
+        if index < len(starts) - MOST_ATTEMPTS:
+            continue
         last = index + 1 == len(starts)
-        attempts.append(
-            _attempt(run, head, events[start], events[start:until], _ring_of(run, index + 1, content), last)
-        )
+        until = len(events) if last else starts[index + 1]
+        samples = _ring_of(folder, rings, index + 1, content)
+        attempts.append(_attempt(folder, head, events[start], events[start:until], samples, last))
     ended = next((e.get("t") for e in reversed(journal.newest_session(events)) if e["event"] == "end"), None)
     return Record(
         run=run.id,
-        name=str(head.get("name") or ""),
-        argv=tuple(head.get("argv") or ()),
-        cwd=str(head.get("cwd") or ""),
-        started_at=float(head.get("t") or 0.0),
-        ended_at=ended,
+        name=text(head.get("name")),
+        argv=texts(head.get("argv")),
+        cwd=text(head.get("cwd")),
+        started_at=number(head.get("t")),
+        ended_at=number(ended) if ended is not None else None,
         attempts=tuple(attempts),
-        findings=tuple(_findings(events)),
+        findings=facts(Finding, [e for e in events if e["event"] == "finding"]),
         lost=tuple(lost) + content.lost,
         alive=any(a.alive for a in attempts) or (not attempts and _supervisor_alive(head)),
     )
 
 
-def _ring_of(run: RunDirectory, attempt: int, newest: ring.RingContent) -> ring.RingContent:
-    """The ring in which an attempt was sampled: a run that goes on after a reboot begins a new one."""
-    last = [int(word) for path in run.path.glob("ring-*") if (word := path.name[5:]).isdigit() and int(word) >= attempt]
-    return ring.read(f"{run.ring}-{min(last)}") if last else newest
+def _earlier_rings(folder: Folder) -> dict[int, str]:
+    """Rings that were put aside, by the attempt up to which each goes: after a reboot a run begins a new one."""
+    prefix = RING + "-"
+    numbered = [(name.removeprefix(prefix), name) for name in folder.names() if name.startswith(prefix)]
+    return {int(word): name for word, name in numbered if word.isascii() and word.isdigit() and len(word) < 8}
 
 
-def _findings(events: list[dict[str, Any]]) -> list[Finding]:
-    found = (build(Finding, e) for e in events if e["event"] == "finding")
-    return [finding for finding in found if finding is not None]
+def _ring_of(folder: Folder, rings: dict[int, str], attempt: int, newest: ring.RingContent) -> ring.RingContent:
+    """The ring in which an attempt was sampled."""
+    last = [until for until in rings if until >= attempt]
+    return ring.read(folder, rings[min(last)]) if last else newest
 
 
 def _supervisor_alive(head: Event) -> bool:
-    return procfs.same_process(int(head.get("pid") or 0), int(head.get("start") or 0), str(head.get("boot")))
+    return procfs.same_process(whole(head.get("pid")), whole(head.get("start")), text(head.get("boot")))
 
 
 def _attempt(
-    run: RunDirectory,
+    folder: Folder,
     head: Event,
     start: Event,
     own: list[dict[str, Any]],
@@ -118,53 +114,59 @@ def _attempt(
     def every(name: str) -> list[dict[str, Any]]:
         return [e for e in own if e["event"] == name]
 
-    began = float(start.get("m") or 0.0)
+    def newest(name: str) -> Event:
+        return next((e for e in reversed(own) if e["event"] == name), {})
+
+    began = number(start.get("m"))
     scene, exit_event, deathbed = first("scene"), first("exit"), first("deathbed")
-    ended = exit_event.get("m")
+    ended = number(exit_event.get("m")) if exit_event else None
     until = ended if ended is not None else float("inf")
-    pid = int(start.get("pid") or 0)
-    alive = last and not exit_event and procfs.same_process(pid, int(start.get("start") or 0), str(head.get("boot")))
-    lacked = [str(word) for event in (scene, deathbed) for word in event.get("lacked") or ()]
+    pid = whole(start.get("pid"))
+    same = procfs.same_process(pid, whole(start.get("start")), text(head.get("boot")))
+    alive = last and not exit_event and same
+    lacked = [word for event in (scene, deathbed) for word in texts(event.get("lacked"))]
     if not exit_event and not alive:
         lacked.append("exit status: the supervisor died before the command did")
     # Kernel lines are kept as they come, and once more at the end where only journalctl had them.
-    lines = tuple(str(line) for e in every("kernel") for line in e.get("lines") or ())
+    lines = tuple(line for e in every("kernel") for line in texts(e.get("lines")))
     readable = bool(scene.get("kernel_readable")) or bool(lines)
+    reports = tuple(shapes.mapping(report) for report in every("report")[-MOST_REPORTS:])
+    limit = scene.get("open_files_limit")
     return Attempt(
-        n=int(start.get("n") or 1),
+        n=whole(start.get("n"), 1),
         pid=pid,
         started=began,
         ended=ended,
-        exit=build(Exit, exit_event) if exit_event else None,
-        argv=tuple(head.get("argv") or ()),
-        cwd=str(head.get("cwd") or ""),
-        environment=head.get("environment") or {},
-        limit=build(MemoryLimit, scene.get("limit")),
-        budget=scene.get("budget"),
-        fence=first("fence").get("path") or scene.get("fence"),
+        exit=fact(Exit, exit_event) if exit_event else None,
+        argv=texts(head.get("argv")),
+        cwd=text(head.get("cwd")),
+        environment={name: text(value) for name, value in shapes.mapping(head.get("environment")).items()},
+        limit=fact(MemoryLimit, scene.get("limit")),
+        budget=whole(scene.get("budget")) or None,
+        fence=text(first("fence").get("path")) or text(scene.get("fence")) or None,
         samples=tuple(s for s in content.samples if began <= s.time <= until + 1),
         beats=tuple(b for b in content.beats if began <= b.time <= until + 1),
         kernel_log=lines if readable else None,
         kernel_pids_are_ours=bool(scene.get("kernel_pids_are_ours", True)),
-        counters_before=_all(OomCounters, scene.get("counters")),
-        counters_after=_all(OomCounters, deathbed.get("counters")),
+        counters_before=facts(OomCounters, scene.get("counters")),
+        counters_after=facts(OomCounters, deathbed.get("counters")),
         shares_cgroup=bool(scene.get("shares_cgroup")),
-        danger=build(Danger, first("danger")) if first("danger") else None,
-        stall=build(Stall, every("stall")[-1]) if every("stall") else None,
-        splittings=_all(Splitting, every("splitting")),
-        changed=_changed(start, every("report")),
-        reports=tuple(every("report")),
-        loop=build(Loop, every("loop")[-1]) if every("loop") else None,
+        danger=fact(Danger, first("danger") or None),
+        stall=fact(Stall, newest("stall") or None),
+        splittings=facts(Splitting, every("splitting")),
+        changed=_changed(start, reports),
+        reports=reports,
+        loop=fact(Loop, newest("loop") or None),
         error=_python_error(every("python-error"), pid),
-        notices=_all(Notice, every("signal")),
-        child_deaths=_all(ChildDeath, deathbed.get("child_deaths")),
-        disks=_all(Disk, deathbed.get("disks") or scene.get("disks")),
-        network_errors=deathbed.get("network_errors") or {},
-        open_files_limit=scene.get("open_files_limit"),
-        gpus=tuple(deathbed.get("gpus") or ()),
-        stdout=tail.text(run.stdout) if last else "",
-        stderr=tail.text(run.stderr) if last else "",
-        fatal_stacks=_fatal_stacks(run, pid),
+        notices=facts(Notice, every("signal")),
+        child_deaths=facts(ChildDeath, deathbed.get("child_deaths")),
+        disks=facts(Disk, deathbed.get("disks") or scene.get("disks")),
+        network_errors={k: whole(v) for k, v in shapes.mapping(deathbed.get("network_errors")).items()},
+        open_files_limit=whole(limit) if limit is not None else None,
+        gpus=_gpus(deathbed.get("gpus")),
+        stdout=tail.text(folder, STDOUT) if last else "",
+        stderr=tail.text(folder, STDERR) if last else "",
+        fatal_stacks=_fatal_stacks(folder, pid),
         agent="off" if head.get("agent") == "off" else _agent_state(every("agent")),
         lacked=tuple(dict.fromkeys(lacked)),
         ended_well=any(e.get("state") == "ended" and not e.get("error") for e in every("agent") if e.get("pid") == pid),
@@ -174,15 +176,19 @@ def _attempt(
     )
 
 
-def _changed(start: Event, reports: list[dict[str, Any]]) -> str | None:
+def _gpus(found: object) -> tuple[dict[str, Any], ...]:
+    return tuple(shapes.mapping(one) for one in found if isinstance(one, Mapping)) if isinstance(found, list) else ()
+
+
+def _changed(start: Event, reports: tuple[Event, ...]) -> str | None:
     """What was to be different; and that it was not, where the saved state turned out to be another training's."""
-    changed = start.get("changed")
+    changed = text(start.get("changed")) or None
     refused = any(report.get("kind") == "checkpoint-refused" for report in reports)
     return f"{changed}: refused, begun anew" if changed and refused else changed
 
 
 def _agent_state(events: list[dict[str, Any]]) -> str:
-    states = [str(e.get("state")) for e in events]
+    states = [e.get("state") for e in events]
     if "awake" in states:
         return "awake"
     return "ready" if states else "absent"
@@ -192,21 +198,24 @@ def _python_error(events: list[dict[str, Any]], pid: int) -> PythonError | None:
     """The exception of the command itself; else the last of a child's, which proves less and says so."""
     own = [event for event in events if event.get("pid") == pid]
     for event in reversed(own or events):
-        error = build(PythonError, event)
+        error = fact(PythonError, event)
         if error is not None:
-            told_by = "agent" if own else "child"
-            return dataclasses.replace(error, frame=build(Frame, event.get("frame")), told_by=told_by)
+            return dataclasses.replace(error, told_by="agent" if own else "child")
     return None
 
 
-def _fatal_stacks(run: RunDirectory, pid: int) -> str:
+def _fatal_stacks(folder: Folder, pid: int) -> str:
     """What faulthandler wrote at a fatal signal: of the main process, else of any."""
     try:
-        paths = sorted(run.stacks.iterdir(), key=lambda path: path.name != f"{pid}.txt")
-        texts = [path.read_text(errors="replace") for path in paths]
+        stacks = folder.folder(STACKS)
+        names = sorted(stacks.names(), key=lambda name: name != f"{pid}.txt")[:STACKS_FILES]
     except OSError:
         return ""
-    for text in texts:
-        if _FATAL in text:
-            return text[text.rindex(_FATAL) :]
+    for name in names:
+        try:
+            found = stacks.read(name, STACKS_BYTES).decode(errors="replace")
+        except OSError:
+            continue
+        if _FATAL in found:
+            return found[found.rindex(_FATAL) :]
     return ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..quick import dataclass
 from . import index
-from .rundir import RunDirectory, all_runs
+from .rundir import RunDirectory
 
 KEEP_RUNS = 200
 KEEP_BYTES = 2 << 30
@@ -45,17 +44,14 @@ def surplus(sizes: Sequence[tuple[str, int]], policy: Policy) -> list[str]:
     return removed[::-1]
 
 
-def apply(runs: Path, policy: Policy, is_alive: Callable[[RunDirectory], bool]) -> list[str]:
+def apply(runs: Path, policy: Policy, is_needed: Callable[[RunDirectory], bool]) -> list[str]:
     """Remove surplus runs; returns their ids."""
-    present = all_runs(runs)
-    if len(present) <= 1:
-        return []
-    sizes = [(run.id, run.size()) for run in present]
+    present = index.rows(runs)
     doomed = []
-    for run_id in surplus(sizes, policy):
+    for run_id in surplus([(row.id, row.bytes) for row in present], policy):
         run = RunDirectory(runs / run_id)
-        if not is_alive(run):
-            shutil.rmtree(run.path, ignore_errors=True)
+        if not is_needed(run):
+            run.remove()
             doomed.append(run_id)
     if doomed:
         index.forget(runs, doomed)

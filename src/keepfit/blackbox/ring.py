@@ -6,14 +6,18 @@ a mapping: a full disk or a truncated file is an error to be counted, not a SIGB
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
 
 from ..facts import Beat, Sample
+from ..quick import dataclass
 from . import wire
+from .folder import Folder
+from .rundir import RING
 from .wire import Lane
 
 _HEADER = struct.Struct("<8sHH")  # magic, version, number of lanes
@@ -34,25 +38,25 @@ _SAMPLE_VALUES = attrgetter(*_SAMPLE_NAMES)
 class RingWriter:
     """Writes samples and beats; after a failed write it stays quiet and remembers why."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._sequence = {"fast": 0, "slow": 0, "beats": 0}
         self.failure: str | None = None
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._fd = folder.open_file(RING, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         except FileExistsError:
-            self._go_on(path)
+            self._fd = folder.open_file(RING, os.O_RDWR)
+            self._go_on()
         else:
-            self._lay_out(path)
+            self._lay_out(folder)
 
-    def _go_on(self, path: str) -> None:
+    def _go_on(self) -> None:
         """A later attempt of the same run writes behind what the earlier ones left."""
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         content = os.pread(self._fd, SIZE, 0)
         for lane in LANES:
             records, _ = lane.scan(content)
             self._sequence[lane.name] = records[-1][0] if records else 0
 
-    def _lay_out(self, path: str) -> None:
+    def _lay_out(self, folder: Folder) -> None:
         try:
             os.posix_fallocate(self._fd, 0, SIZE)
             head = _HEADER.pack(wire.MAGIC, wire.VERSION, len(LANES))
@@ -60,7 +64,7 @@ class RingWriter:
             os.pwrite(self._fd, head + table, 0)
         except OSError:
             os.close(self._fd)
-            os.unlink(path)
+            folder.remove(RING)
             raise
 
     def _put(self, record: bytes, position: int) -> None:
@@ -101,11 +105,10 @@ class RingContent:
     lost: tuple[str, ...] = ()
 
 
-def read(path: str) -> RingContent:
+def read(folder: Folder, name: str = RING) -> RingContent:
     """Everything readable in a ring, and in words what is not. Never raises for a damaged file."""
     try:
-        with open(path, "rb") as file:
-            content = file.read(SIZE * 2)
+        content = folder.read(name, SIZE * 2)
     except FileNotFoundError:
         return RingContent(lost=("there is no ring: samples and heartbeats are missing",))
     except OSError as error:
@@ -133,7 +136,9 @@ def read(path: str) -> RingContent:
 
 
 def _sample(time: float, values: Sequence[object]) -> Sample:
-    named = dict(zip(_SAMPLE_NAMES, values, strict=True))
+    # A number that is none (the checksum may be right all the same) is as good as not there.
+    finite = (value if not isinstance(value, float) or math.isfinite(value) else 0.0 for value in values)
+    named = dict(zip(_SAMPLE_NAMES, finite, strict=True))
     state = named["state"]
     named["state"] = state.decode("ascii", "replace") if isinstance(state, bytes) else "?"
     return Sample(time=time, **named)  # type: ignore[arg-type]

@@ -11,10 +11,15 @@ batches/        batches whose step was not finite, and the weights they met
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
+
+from .folder import Folder, NotOurs
+
+JOURNAL, RING, STDOUT, STDERR, LOCK = "journal.jsonl", "ring", "stdout", "stderr", "lock"
+STACKS, CHECKPOINTS, BATCHES = "stacks", "checkpoints", "batches"
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 
@@ -35,12 +40,13 @@ def new_id(now: float | None = None) -> str:
     now = time.time() if now is None else now
     base = len(_ALPHABET)
     high, low = divmod(int(now % 1 * base * base), base)
-    suffix = _ALPHABET[high] + _ALPHABET[low] + secrets.choice(_ALPHABET) + secrets.choice(_ALPHABET)
+    chance = int.from_bytes(os.urandom(4), "little") % (base * base)
+    suffix = "".join(_ALPHABET[place] for place in (high, low, *divmod(chance, base)))
     return time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + "-" + suffix
 
 
 class RunDirectory:
-    """Paths of one run's record."""
+    """One run's record. Nothing in it is used before it is known that it is ours alone, and so is what is above it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,65 +54,63 @@ class RunDirectory:
     @classmethod
     def create(cls, runs: Path) -> RunDirectory:
         runs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        above = Folder.open(str(runs))
         for _ in range(8):
-            path = runs / new_id()
+            run = cls(runs / new_id())
             try:
-                path.mkdir(mode=0o700)
+                run.folder = above.make(run.id)
             except FileExistsError:
                 continue
-            run = cls(path)
-            run.stacks.mkdir(mode=0o700)
+            run.folder.make(STACKS)
             return run
         raise FileExistsError(f"no free run id under {runs}")
+
+    @cached_property
+    def folder(self) -> Folder:
+        """OSError, NotOurs among them, where it cannot be used."""
+        return Folder.open(str(self.path.parent)).folder(self.path.name)
 
     @property
     def id(self) -> str:
         return self.path.name
 
     @property
-    def journal(self) -> str:
-        return str(self.path / "journal.jsonl")
-
-    @property
-    def ring(self) -> str:
-        return str(self.path / "ring")
-
-    @property
-    def stdout(self) -> str:
-        return str(self.path / "stdout")
-
-    @property
-    def stderr(self) -> str:
-        return str(self.path / "stderr")
-
-    @property
-    def stacks(self) -> Path:
-        return self.path / "stacks"
-
-    @property
     def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     @property
     def batches(self) -> Path:
-        return self.path / "batches"
+        return self.path / BATCHES
+
+    def remove(self) -> None:
+        """All of it, and nothing outside."""
+        Folder.open(str(self.path.parent)).remove(self.path.name)
 
     def size(self) -> int:
         """Bytes on disk."""
-        total = 0
-        for directory, _, names in os.walk(self.path):
-            for name in names:
-                try:
-                    total += os.lstat(os.path.join(directory, name)).st_blocks * 512
-                except OSError:
-                    continue
-        return total
+        try:
+            return self.folder.size()
+        except OSError:
+            return 0
 
 
 def all_runs(runs: Path) -> list[RunDirectory]:
-    """Every directory that holds a journal, oldest first."""
+    """Every directory of ours that holds a journal, oldest first. NotOurs where all of them may be somebody else's."""
     try:
-        names = sorted(os.listdir(runs))
+        above = Folder.open(str(runs))
+        present = [folder.path for folder in above.folders() if folder.holds(JOURNAL)]
+    except NotOurs:
+        raise
     except OSError:
         return []
-    return [RunDirectory(runs / name) for name in names if (runs / name / "journal.jsonl").is_file()]
+    return [RunDirectory(Path(path)) for path in present]
+
+
+def of_others(runs: Path) -> int:
+    """How many directories there are passed over because somebody else made them, or could change them."""
+    try:
+        return Folder.open(str(runs)).strangers()
+    except NotOurs:
+        raise
+    except OSError:
+        return 0

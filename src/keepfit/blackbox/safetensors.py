@@ -6,7 +6,6 @@ come, so that a large state never has to lie in memory twice; nothing in a file 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import struct
@@ -65,6 +64,8 @@ def header(slots: Sequence[Slot]) -> bytes:
 
 def write(file: BinaryIO, slots: Sequence[Slot], contents: Iterable[Any]) -> str:
     """Header and tensors (buffers, in the order of `slots`), as they come; returns the file's SHA-256."""
+    import hashlib
+
     digest = hashlib.sha256()
     beginning = header(slots)
     file.write(beginning)
@@ -83,8 +84,8 @@ def write(file: BinaryIO, slots: Sequence[Slot], contents: Iterable[Any]) -> str
 class Reader:
     """The tensors of a file, by name; every byte range is checked against the file before it is believed."""
 
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115  (closed by `close`)
+    def __init__(self, fd: int) -> None:
+        self._file = open(fd, "rb")  # noqa: SIM115  (closed by `close`)
         try:
             self._read_header(os.fstat(self._file.fileno()).st_size)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error) as error:
@@ -125,9 +126,11 @@ class Reader:
         self._file.close()
 
 
-def sha256_of(path: str) -> str:
+def sha256_of(file: BinaryIO) -> str:
+    """Of all that comes from here to the file's end."""
+    import hashlib
+
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(CHUNK):
-            digest.update(piece)
+    while piece := file.read(CHUNK):
+        digest.update(piece)
     return digest.hexdigest()

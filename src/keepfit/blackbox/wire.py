@@ -10,9 +10,11 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
-VERSION = 1
+VERSION = 1  # of what is written to disk
+PULSE_VERSION = 2
 MAGIC = b"KEEPFIT\x00"
 
 # What the agent may say of itself; the position is the byte on the wire, so only append.
@@ -67,7 +69,7 @@ class Lane:
             if record == blank[: len(record)]:
                 continue
             decoded = self.decode(record)
-            if decoded is None or decoded[0] % self.count != index:
+            if decoded is None or decoded[0] % self.count != index or not isfinite(decoded[1]):
                 damaged += 1
             else:
                 found.append(decoded)
@@ -86,7 +88,10 @@ PULSE_PHASE = 11
 PULSE_LIVE = struct.Struct("=qd")  # native: stored eight bytes at a time
 PULSE_LIVE_AT = 16
 BEAT_FIELDS = "IBBiqqidd"  # pid, phase, doing, epoch, step, steps, batch size, loss, slowest step
-PULSE_BEATS = Lane("beats", 64, 2048, BEAT_FIELDS)
+# Which process tells: its pid, and when it was started (0: nobody does yet).
+PULSE_OWNER = struct.Struct("=QQ")
+PULSE_OWNER_AT = 64
+PULSE_BEATS = Lane("beats", 128, 2048, BEAT_FIELDS)
 # Words of the supervisor to the agent: the memory the run may have (0: not known), and the micro-batch wanted now.
 PULSE_ORDERS = struct.Struct("=qq")
 PULSE_ORDERS_AT = 32

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..quick import dataclass
 
 WIDE = 1024  # entries: narrower rows are folded, so that the inner loop is worth it
 FEW = 1000  # distinct values that are still counted one by one

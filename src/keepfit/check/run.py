@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..facts import Finding
+from ..quick import dataclass
 from . import judging, schema, target
 from .sources import Looking, read
 from .summary import Seen, Unreadable

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..quick import dataclass
 from . import arrays, images, records, tables
 from .columns import Columns, Matrix
 from .rows import Rows

@@ -5,13 +5,14 @@ Only the verb that was asked for is imported, so that `keepfit why` answers at o
 
 from __future__ import annotations
 
-import argparse
-import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from ..supervise.launch import Before
 
 USAGE, INTERNAL, CANNOT_WRITE = 64, 70, 73
 
@@ -40,14 +41,27 @@ class UserError(Exception):
         self.status = status
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, with the contract's exit status and one line instead of a usage dump."""
+def entry() -> NoReturn:
+    """What the `keepfit` on PATH calls: with the environment as it came, and an end that a shell can read."""
+    from ..supervise.launch import Before
+    from .inherited import fill_standard_descriptors, restore
 
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (try: {self.prog} --help)")
+    closed = fill_standard_descriptors()
+    status = main(before=Before(restore(), closed))
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue  # nobody reads any more
+    if status < 0:
+        from ..supervise.posture import end_by
+
+        end_by(-status)
+    os._exit(status)  # nothing is left to be tidied up, and a command line waits for us
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, before: Before | None = None) -> int:
+    """The exit status; below 0, the signal to end by. `before`: what was true before Python came."""
     words = list(sys.argv[1:] if argv is None else argv)
     if sys.stdout is None:  # closed by whoever started us: nothing is to be said there
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the process' whole life
@@ -55,32 +69,36 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a letter is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _dispatch(words)
+        status = _dispatch(words, before)
         sys.stdout.flush()  # what cannot be written is found out here, not when Python is about to leave
         return status
     except UserError as error:
-        from ..report.style import one_line  # what somebody else's words in it do to a terminal is nothing
+        from .selection import say
 
-        print(f"keepfit: {one_line(str(error))}", file=sys.stderr)
+        say(str(error))
         return error.status
     except BrokenPipeError:
         # The reader (head, less) is gone: that is its right. Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
-        return 130
+        return -signal.SIGINT
     except Exception as error:
+        import errno
+
+        from .selection import say
+
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-            print(f"keepfit: no space left on the device of {error.filename or 'stdout'}", file=sys.stderr)
+            say(f"no space left on the device of {error.filename or 'stdout'}")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return CANNOT_WRITE
         if os.environ.get("KEEPFIT_DEBUG"):
             raise
-        print(f"keepfit: internal failure: {error!r} (KEEPFIT_DEBUG=1 shows more)", file=sys.stderr)
+        say(f"internal failure: {error!r} (KEEPFIT_DEBUG=1 shows more)")
         return INTERNAL
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: list[str], before: Before | None) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0 if words else USAGE
@@ -91,20 +109,37 @@ def _dispatch(words: list[str]) -> int:
         return 0
     verb, rest = words[0], words[1:]
     if verb not in VERBS:
-        import difflib
+        raise UserError(f"unknown verb {verb!r}; {_meant(words)}")
+    from importlib import import_module
 
-        near = difflib.get_close_matches(verb, VERBS, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"verbs: {', '.join(VERBS)}"
-        raise UserError(f"unknown verb {verb!r}; {hint}")
+    from .parser import Parser
+
     module = import_module(f".{verb}", __package__)
-    parser = Parser(
-        prog=f"keepfit {verb}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add_arguments(parser)
-    status: int = module.main(module.parse(parser, rest) if hasattr(module, "parse") else parser.parse_args(rest))
+    parser = Parser.of(verb, module)
+    args = module.parse(parser, rest) if hasattr(module, "parse") else parser.parse_args(rest)
+    args.before = before or _nothing_known()
+    status: int = module.main(args)
     return status
+
+
+def _nothing_known() -> Before:
+    from ..supervise.launch import Before
+
+    return Before()
+
+
+def _meant(words: list[str]) -> str:
+    """What somebody may have wanted who gave a verb that there is not."""
+    import difflib
+    import shlex
+    import shutil
+
+    if near := difflib.get_close_matches(words[0], VERBS, n=2):
+        return f"did you mean {' or '.join(near)}?"
+    if os.path.exists(words[0]) or shutil.which(words[0]):
+        script = not os.access(words[0], os.X_OK) and words[0].endswith(".py")
+        return f"did you mean: keepfit run -- {shlex.join(['python', *words] if script else words)}"
+    return f"verbs: {', '.join(VERBS)}"
 
 
 def _overview() -> str:

@@ -20,6 +20,9 @@ from .selection import add_runs_directory, find_run, runs_directory
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="an id, a unique prefix, a name, or latest")
     parser.add_argument("file", metavar="FILE.keras", help="where to write it")
+    parser.add_argument(
+        "--python", metavar="PATH", help="the Python that builds the model (default: the one that trained it)"
+    )
     add_runs_directory(parser)
 
 
@@ -29,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
         raise UserError(f"a file that ends in .keras was expected; received {args.file!r}")
     run = find_run(runs_directory(args), args.run)
     try:
-        written = export.export(run, target)
+        written = export.export(run, target, args.python)
     except export.CannotExport as error:
         raise UserError(str(error), error.status) from None
     if written.why:

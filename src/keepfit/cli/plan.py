@@ -16,6 +16,7 @@ from ..facts import MemoryLimit
 from ..plan import whole
 from ..supervise import planning
 from ..supervise.launch import CannotLaunch
+from ..supervise.nested import stand_aside
 from . import UserError
 from .run import parse as parse
 from .selection import add_json, add_runs_directory, positive, print_json, runs_directory, say, size
@@ -53,9 +54,9 @@ def main(args: argparse.Namespace) -> int:
             runs=runs_directory(args),
             say=say,
         )
-        planning.stand_aside(wanted.argv, os.environ, wanted.memory, say)
+        stand_aside(wanted.argv, os.environ, wanted.memory, args.before, say)
         made = planning.plan(wanted, os.environ)
-    except (ValueError, planning.CannotPlan) as error:
+    except ValueError as error:
         raise UserError(str(error)) from None
     except CannotLaunch as error:
         raise UserError(str(error), error.status) from None

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from ..blackbox.rundir import RunDirectory
 from ..supervise import options as supervise_options
-from ..supervise import planning
 from ..supervise.launch import CannotLaunch
+from ..supervise.nested import stand_aside
 from ..supervise.options import RunOptions
 from ..supervise.policy import where
 from ..supervise.records import newest, unfinished
@@ -97,15 +97,15 @@ def main(args: argparse.Namespace) -> int:
     options = _options(args)
     environment: Mapping[str, str] = os.environ
     try:
-        planning.stand_aside(options.argv, environment, options.memory, say)
+        stand_aside(options.argv, environment, options.memory, options.before, say)
         if args.apply:
+            from ..supervise import planning
+
             applied = planning.apply(options, environment)
             environment = {**environment, **applied.environment}
             if not options.quiet:
                 say(applied.said)
         return supervise(options, environment, _conclusion)
-    except planning.CannotPlan as error:
-        raise UserError(str(error)) from None
     except CannotLaunch as error:
         raise UserError(str(error), error.status) from None
 
@@ -126,6 +126,7 @@ def _options(args: argparse.Namespace) -> RunOptions:
             clip=_clip(args.clip),
             keep=0 if args.keep_batch == "0" else size("--keep-batch", args.keep_batch),
             force_resume=args.force_resume,
+            before=args.before,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
@@ -165,14 +166,15 @@ def _count(name: str, text: str) -> int:
 
 def _conclusion(run: RunDirectory, options: RunOptions) -> str:
     """What the user sees at the end: what keepfit had to do, if anything, or one screen of why it died."""
-    from ..report import style, verdict_text
     from ..supervise.conclude import conclude
 
-    verdict = conclude(run, run.path.parent)
+    verdict = conclude(run)
     if options.quiet:
         return ""
     if verdict.outcome == "finished":
         return f"keepfit: {verdict.summary}" if verdict.summary != "finished" else ""
+    from ..report import style, verdict_text
+
     text = "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr))
     saved = newest(run)
     if saved is not None:

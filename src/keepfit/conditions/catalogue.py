@@ -7,17 +7,21 @@ the entry-point group ``keepfit.conditions``, each naming a module of the same s
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from ..facts import Attempt, Evidence, Finding, Remedy
+from ..quick import dataclass
 
 Report = Mapping[str, Any]  # what the agent tells while the run goes on; `kind` says what it is about
 
+GROUP = "keepfit.conditions"
 FAMILIES = ("memory", "process", "environment", "gpu", "checkpoint", "numerics", "data")
 
 # How specific a cause is: where several fit, the more specific one is the answer. What keepfit did itself
@@ -115,13 +119,32 @@ def built_in() -> tuple[Condition, ...]:
     return tuple(sorted(found, key=lambda condition: condition.code))
 
 
+def _others_have_some() -> bool:
+    """Whether any installed package names conditions: asking `importlib.metadata` takes longer than all the rest."""
+    for folder in sys.path:
+        try:
+            packages = [entry.path for entry in os.scandir(folder) if entry.name.endswith((".dist-info", ".egg-info"))]
+        except OSError:
+            continue
+        for package in packages:
+            try:
+                with open(os.path.join(package, "entry_points.txt"), "rb") as file:
+                    if GROUP.encode() in file.read():
+                        return True
+            except OSError:
+                continue
+    return False
+
+
 @cache
 def all_conditions() -> tuple[Condition, ...]:
     """Ours and those of third parties; one of theirs that fails to load is left out."""
+    found = list(built_in())
+    if not _others_have_some():
+        return tuple(found)
     from importlib.metadata import entry_points
 
-    found = list(built_in())
-    for entry in entry_points(group="keepfit.conditions"):
+    for entry in entry_points(group=GROUP):
         try:
             found.append(_with_doc(entry.load()))
         except Exception:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..blackbox.secrets import mask_text
 from ..facts import (
     CONFIDENCE,
     Attempt,
@@ -15,6 +16,7 @@ from ..facts import (
     Verdict,
     Where,
 )
+from ..machine import interpreter
 from .catalogue import BARE, Condition, Diagnosis, all_conditions
 from .log_text import last_traceback
 
@@ -24,7 +26,7 @@ MAX_EVIDENCE = 8
 
 def judge(record: Record, conditions: tuple[Condition, ...] | None = None) -> Verdict:
     """Why this run ended as it did, from its record alone."""
-    conditions = all_conditions() if conditions is None else conditions
+    conditions = _in_question(record) if conditions is None else conditions
     attempt = prepared(record.last)
     if record.alive:
         return _running(record, attempt)
@@ -32,7 +34,7 @@ def judge(record: Record, conditions: tuple[Condition, ...] | None = None) -> Ve
     cause = diagnosis.cause or condition.cause or "unknown"
     roots = _roots(attempt, cause, conditions)
     outcome = {"finished": "finished", "unknown": "unknown"}.get(cause, "died")
-    return Verdict(
+    made = Verdict(
         run=record.run,
         outcome=outcome,
         cause=cause,
@@ -48,6 +50,32 @@ def judge(record: Record, conditions: tuple[Condition, ...] | None = None) -> Ve
         attempts=tuple(_lines(record, conditions)),
         code_line=attempt.error.frame.code if attempt.error and attempt.error.frame else None,
     )
+    return _without_secrets(made)
+
+
+def _without_secrets(verdict: Verdict) -> Verdict:
+    """What it quotes (output, messages, lines of code) may hold some."""
+    return replace(
+        verdict,
+        summary=mask_text(verdict.summary),
+        evidence=tuple(replace(item, says=mask_text(item.says)) for item in verdict.evidence),
+        remedies=tuple(replace(item, how=mask_text(item.how)) for item in verdict.remedies),
+        code_line=mask_text(verdict.code_line) if verdict.code_line else verdict.code_line,
+    )
+
+
+def _in_question(record: Record) -> tuple[Condition, ...]:
+    """Status 0 and not a word about a training: it died of nothing, and the rest of the catalogue is not even loaded.
+
+    (A training that keepfit ended because its numbers were lost ends with status 0, too.)
+    """
+    only, end = record.last, record.last.exit
+    silent = not (record.findings or only.reports or only.danger or only.stall or only.error or only.child_deaths)
+    if len(record.attempts) == 1 and end is not None and end.status == 0 and silent and only.agent != "awake":
+        from .process.finished import CONDITION
+
+        return (CONDITION,)
+    return all_conditions()
 
 
 def prepared(attempt: Attempt) -> Attempt:
@@ -149,29 +177,11 @@ def _lacked(attempt: Attempt) -> tuple[str, ...]:
     lacked = list(attempt.lacked)
     if attempt.agent == "off":
         lacked.append("the agent: switched off by KEEPFIT_DISABLE=1")
-    elif attempt.agent == "absent" and runs_isolated_python(attempt.argv):
+    elif attempt.agent == "absent" and interpreter.keeps_out(interpreter.options(attempt.argv)):
         lacked.append(_ISOLATED)
     if attempt.kernel_log and not attempt.kernel_pids_are_ours:
         lacked.append("kernel log: in a container it names other pids than ours")
     return tuple(lacked)
-
-
-def runs_isolated_python(argv: tuple[str, ...]) -> bool:
-    """Whether the command is a Python told to ignore its environment."""
-    if not argv or "python" not in argv[0].rsplit("/", 1)[-1]:
-        return False
-    for word in argv[1:]:
-        if not word.startswith("-") or word in ("-", "--"):
-            return False
-        if word.startswith("--"):
-            continue
-        letters = word[1:]
-        for letter in letters:
-            if letter in "IES":
-                return True
-            if letter in "cmWX":  # these take the rest, or the next word, as their argument
-                return False
-    return False
 
 
 def _lines(record: Record, conditions: tuple[Condition, ...]) -> list[AttemptLine]:

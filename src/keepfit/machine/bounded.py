@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -15,6 +13,8 @@ def call(work: Callable[[], T], seconds: float) -> T | None:
 
     A thread stuck in the kernel cannot be ended; it is a daemon and is left behind.
     """
+    import threading
+
     answer: list[T] = []
 
     def run() -> None:
@@ -31,6 +31,8 @@ def call(work: Callable[[], T], seconds: float) -> T | None:
 
 def output(argv: Sequence[str], seconds: float) -> str | None:
     """What a helper program prints, or None. One that hangs is killed and, if unkillable, abandoned."""
+    import subprocess
+
     try:
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError:

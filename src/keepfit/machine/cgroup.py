@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..facts import OomCounters
+from ..quick import dataclass
 from . import procfs
 
 # v1 writes "no limit" as the largest page-aligned number; anything near it means the same.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 
 from ..facts import Disk
@@ -11,7 +10,7 @@ from . import bounded
 
 
 def places(cwd: str, runs: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    found = {"cwd": cwd, "tmp": environment.get("TMPDIR") or tempfile.gettempdir(), "shm": "/dev/shm"}
+    found = {"cwd": cwd, "tmp": environment.get("TMPDIR") or "/tmp", "shm": "/dev/shm"}
     if runs:
         found["runs"] = runs
     return found

@@ -1,6 +1,6 @@
 """GPUs through NVML, in a process of their own: a wedged driver blocks for ever, and must block no one.
 
-`python -m keepfit.machine.gpu PID…` is that process: it prints one JSON line a second. The supervisor
+`main` is what that process runs: it prints one JSON line a second. The supervisor
 starts it only where the driver is loaded, reads what is there, and never waits for it.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import bounded
+from . import bounded, interpreter
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def driver_loaded(dev: str = "/dev") -> bool:
@@ -54,7 +55,7 @@ def snapshot(seconds: float = 3.0) -> list[dict[str, Any]] | None:
     """One reading, bounded in time; None without a driver, or with one that does not answer."""
     if not driver_loaded():
         return None
-    text = bounded.output([sys.executable, "-m", __name__, "--once"], seconds)
+    text = bounded.output(interpreter.of_our_own("keepfit.machine.gpu", "--once"), seconds)
     try:
         return list(json.loads(text)["gpus"]) if text else None
     except (ValueError, KeyError, TypeError):
@@ -70,9 +71,11 @@ class GpuProbe:
         self.latest: list[dict[str, Any]] | None = None
         self.heard: float | None = None
         if driver_loaded():
+            import subprocess
+
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", __name__],
+                    interpreter.of_our_own("keepfit.machine.gpu"),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -109,7 +112,7 @@ class GpuProbe:
             self._process = None
 
 
-def _main(once: bool) -> int:
+def main(*words: str) -> int:
     try:
         import pynvml
     except ImportError as error:
@@ -128,10 +131,6 @@ def _main(once: bool) -> int:
             print(json.dumps({"gpus": [], "why_not": str(error)}), flush=True)
         except BrokenPipeError:
             return 0
-        if once or os.getppid() != parent:
+        if "--once" in words or os.getppid() != parent:
             return 0
         time.sleep(1)
-
-
-if __name__ == "__main__":
-    raise SystemExit(_main(once="--once" in sys.argv))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
+from ..quick import dataclass
 from . import bounded
 
 # Lines worth keeping: the out-of-memory killer, faults, I/O errors, cgroup notes.

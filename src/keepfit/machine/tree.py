@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ..facts import ChildDeath
+from ..quick import dataclass
 from . import procfs
 from .procfs import PAGE
 

@@ -8,10 +8,11 @@ one; the static one chooses what is safe to measure, and stands alone where noth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
 
+from ..quick import dataclass
 from . import pool
 from .micro_batch import Line, Trial
 

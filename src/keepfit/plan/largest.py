@@ -15,9 +15,10 @@ steps, too: of a training with more of them than a trial some of the limit is le
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import fmean
 
+from ..quick import dataclass
 from .forecast import FIRST, FURTHER, Facts, line
 from .micro_batch import Line, Trial
 

@@ -7,7 +7,8 @@ what was measured; the agent measures, the supervisor asks these functions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from ..quick import dataclass
 
 TARGET = 0.92  # of the limit: where a chosen micro-batch may peak
 NOISE = 16 << 20  # bytes: two measurements that differ by less tell nothing of a slope

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, groupby
 from typing import Any
 
 from ..facts import Remedy, Splitting
+from ..quick import dataclass
 from .forecast import LEAN_MALLOC, Facts, Point, forecast, largest_on_device, line, on_device, training, untried_line
 from .micro_batch import Room, Trial, choose
 

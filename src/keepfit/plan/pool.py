@@ -11,9 +11,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+from ..quick import dataclass
 
 PIECE = 256  # bytes: sizes are multiples of it
 LEAST = 256 << 10  # bytes: smaller ones are malloc's

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from ..facts import Finding, MemoryLimit, as_json
+from ..quick import dataclass
 from . import forecast, largest
 from . import options as priced
 from .micro_batch import Trial

@@ -21,6 +21,11 @@ def _line(row: Sequence[str], widths: Sequence[int], width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def ago(seconds: float) -> str:
+    """That long before now; a clock that was set back since shows as what it is."""
+    return f"{age(seconds)} ago" if seconds >= 0 else f"{age(-seconds)} ahead"
+
+
 def age(seconds: float) -> str:
     """`12 s`, `4 min`, `3 h`, `2 d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):

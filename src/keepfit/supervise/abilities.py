@@ -6,12 +6,12 @@ import os
 import resource
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..blackbox.rundir import RunDirectory
 from ..conditions.reading import size
 from ..machine import cgroup, disk, gpu, kernel_log, limits, pidfd, pressure, procfs
+from ..quick import dataclass
 from . import fence
 
 MIB = 1 << 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 from ..blackbox import index, record, retention
 from ..blackbox.journal import JournalWriter
@@ -17,16 +16,20 @@ from ..machine import kernel_log, procfs
 KEPT_FOR = 3 * 86400.0  # seconds that an unfinished run's states are not given up for space
 
 
-def conclude(run: RunDirectory, runs: Path) -> Verdict:
-    """Judge a run that has just ended; the verdict goes into its journal and into the index."""
+def conclude(run: RunDirectory) -> Verdict:
+    """Judge a run that has just ended; the verdict goes into its journal."""
     verdict = revisit(run)
     write(run, verdict)
     if verdict.outcome == "finished":
         Vault(run.checkpoints).thin()
-    now = time.time()
-    index.put(runs, [index.judged(index.row_of(run), verdict_json(verdict), now)])
-    retention.apply(runs, retention.Policy.of(os.environ), lambda old: old.id == run.id or is_needed(old))
     return verdict
+
+
+def file_away(run: RunDirectory) -> None:
+    """List it, and let old runs go: nobody waits for that."""
+    runs = run.path.parent
+    index.put(runs, [index.row_of(run)])
+    retention.apply(runs, retention.Policy.of(os.environ), lambda old: old.id == run.id or is_needed(old))
 
 
 def is_needed(run: RunDirectory) -> bool:
@@ -34,12 +37,12 @@ def is_needed(run: RunDirectory) -> bool:
     if is_alive(run):
         return True
     newest = Vault(run.checkpoints).generations()[-1:]
-    fresh = any(time.time() - os.stat(state.path).st_mtime < KEPT_FOR for state in newest)
+    fresh = any(state.age(time.time()) < KEPT_FOR for state in newest)
     return fresh and index.row_of(run).state != "finished"
 
 
 def write(run: RunDirectory, verdict: Verdict) -> None:
-    journal = JournalWriter(run.journal)
+    journal = JournalWriter.of(run.folder)
     journal.write("verdict", **verdict_json(verdict))
     journal.close()
 
@@ -64,7 +67,7 @@ def _with_kernel_log(run: RunDirectory, known: Record) -> Record:
         return known
     from ..blackbox import journal
 
-    events, _ = journal.read(run.journal)
+    events, _ = journal.read(run.folder)
     head = next((e for e in events if e["event"] == "run"), {})
     # Pids come round again: only what was said after the start, and in this boot, can be about this run.
     lines = kernel_log.since(last.started - 1.0) if head.get("boot") == procfs.boot_id() else None

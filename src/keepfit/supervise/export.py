@@ -6,16 +6,18 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from ..blackbox import journal, safetensors, states
+from .. import agent
+from ..blackbox import journal, safetensors, shapes, states
 from ..blackbox.rundir import RunDirectory
-from ..blackbox.safetensors import Slot
+from ..blackbox.safetensors import Damaged, Slot
 from ..blackbox.states import Generation, Manifest, Vault
-from .launch import BOOT
+from ..machine import interpreter
+from ..quick import dataclass
 from .policy import where
 
+EXPORTER = Path(agent.__file__).parent / "exporter.py"  # run by the interpreter that trained the model
 CANNOT_WRITE = 73
 USAGE = 64
 LONGEST = 600.0  # seconds
@@ -35,7 +37,8 @@ class Written:
     why: str = ""  # not the model
 
 
-def export(run: RunDirectory, target: Path) -> Written:
+def export(run: RunDirectory, target: Path, chosen: str | None = None) -> Written:
+    """`chosen`: the interpreter that builds the model; None: the one that trained it."""
     vault = Vault(run.checkpoints)
     found = next(vault.good(), None)
     if found is None:
@@ -44,32 +47,39 @@ def export(run: RunDirectory, target: Path) -> Written:
     of = f"state {manifest.number}, {where(manifest)}"
     if not os.access(target.absolute().parent, os.W_OK):
         raise CannotExport(f"{target.absolute().parent} cannot be written", CANNOT_WRITE)
-    why = _by_its_interpreter(run, generation, manifest, target)
+    why = _by_its_interpreter(run, generation, manifest, target, chosen)
     if why is None:
         return Written(target, "model", of)
     weights = target.with_suffix(".safetensors")
     try:
         _write_weights(generation, weights)
+    except Damaged as damage:
+        raise CannotExport(f"state {manifest.number}: {damage}") from None
     except OSError as error:
         raise CannotExport(f"{weights}: {error.strerror}", CANNOT_WRITE) from None
     return Written(weights, "weights", of, why)
 
 
-def _by_its_interpreter(run: RunDirectory, generation: Generation, manifest: Manifest, target: Path) -> str | None:
+def _by_its_interpreter(
+    run: RunDirectory, generation: Generation, manifest: Manifest, target: Path, chosen: str | None
+) -> str | None:
     """None where the file was written; else why it was not."""
-    config = run.checkpoints / states.config_name(manifest.fit)
-    if not config.is_file():
-        return "the model's architecture does not serialise"
-    interpreter = _interpreter(run)
-    if interpreter is None:
-        return "the interpreter that trained it is not there any more"
+    name = states.config_name(manifest.fit)
+    if name not in manifest.beside:
+        return "no architecture was saved with it (it does not serialise, or the record is of keepfit 0.1.0)"
+    config = generation.beside(name, manifest)
+    if config is None:
+        return f"{name}, the model's architecture, is damaged"
+    python, why = (chosen, "") if chosen else _interpreter(run)
+    if python is None:
+        return why
     beside = target.with_name(f".{target.stem}-{os.getpid()}.keras")
-    command = [interpreter, os.path.join(BOOT, "export.py"), str(config), str(generation.path), str(beside)]
+    command = [python, str(EXPORTER), os.path.abspath(generation.path), str(beside)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "KERAS_BACKEND": "tensorflow", "KEEPFIT_DISABLE": "1"}
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False,
-            errors="replace",
+            errors="replace", input=config.decode(errors="replace"),
         )  # fmt: skip
         if done.returncode == 0 and beside.is_file():
             os.replace(beside, target)
@@ -83,19 +93,21 @@ def _by_its_interpreter(run: RunDirectory, generation: Generation, manifest: Man
             beside.unlink(missing_ok=True)
 
 
-def _interpreter(run: RunDirectory) -> str | None:
-    events, _ = journal.read(run.journal)
+def _interpreter(run: RunDirectory) -> tuple[str | None, str]:
+    """The Python that trained it, or None and why not: a record is data, and what it names is not executed blindly."""
+    events, _ = journal.read(run.folder)
     awake = {e.get("pid") for e in events if e["event"] == "agent" and e.get("framework") == "keras"}
     for event in reversed(events):
         if event["event"] == "agent" and event.get("state") == "ready" and event.get("pid") in awake:
-            path = str(event.get("executable") or "")
-            return path if os.access(path, os.X_OK) else None
-    return None
+            path = shapes.text(event.get("executable"))
+            why = interpreter.why_not_to_be_trusted(path)
+            return (None, f"the interpreter that trained it, {path or 'unknown'}, {why}") if why else (path, "")
+    return None, "the record does not tell which interpreter trained it"
 
 
 def _write_weights(generation: Generation, target: Path) -> None:
     """The model's own variables, by their names in Keras."""
-    reader = safetensors.Reader(str(generation.path / states.STATE))
+    reader = safetensors.Reader(generation.open_file(states.STATE))
     try:
         kept = [name for name in reader.slots if name.startswith("model/")]
         slots, taken = [], set()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import os
 import select
-import shutil
 import time
 from collections.abc import Mapping
 
@@ -248,6 +247,8 @@ def unit_name(run: str) -> str:
 
 def by_systemd(run: str, budget: int, environment: Mapping[str, str]) -> list[str] | None:
     """A command prefix that has the user's systemd make the scope; only where that was seen to work."""
+    import shutil
+
     runtime = environment.get("XDG_RUNTIME_DIR")
     program = shutil.which("systemd-run", path=environment.get("PATH"))
     if not program or not runtime or not os.path.exists(os.path.join(runtime, "systemd", "private")):

@@ -10,7 +10,6 @@ import errno
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -22,8 +21,8 @@ from ..machine import pidfd, procfs
 from . import launch, terminal
 from .fence import Fence, cannot_start
 from .link import Link
-from .relay import Channel, Poller, Relay
-from .signals import Arrived, SignalQueue
+from .relay import Copying, Poller, Relay
+from .signals import ALL, Arrived, SignalQueue
 from .stage import Stage
 
 TURN = 0.05  # seconds, where something can only be asked for: signals without signalfd, an end without pidfd
@@ -31,16 +30,10 @@ LONG = 60.0  # seconds, where everything that can happen wakes us
 DRAIN = 5.0  # for what the command wrote before it ended
 VERDICT_WAIT = 10.0  # for the judge's last word
 
-FORWARDED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_HEARD = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD, signal.SIGTSTP)
+
+
+_EVERYDAY = (signal.SIGCONT, signal.SIGWINCH, signal.SIGURG, signal.SIGALRM)  # nobody dies of them
 
 
 class Front:
@@ -53,6 +46,7 @@ class Front:
         link: Link | None,
         judge: int | None,
         fence: Fence | None,
+        given: launch.Inherited,
     ) -> None:
         self._stage = stage
         self._journal = journal
@@ -65,7 +59,8 @@ class Front:
         self._called_off = False
         self._status: int | None = None  # the one to give, where it is not the command's own
         self.again: dict[str, Any] | None = None  # the judge wants another attempt, with this changed
-        self._signals = SignalQueue(_HEARD)
+        self._given = given
+        self._signals = SignalQueue(ALL)
 
     def start(
         self,
@@ -75,6 +70,7 @@ class Front:
         score: int | None = None,
         attempt: int = 1,
         changed: str | None = None,
+        scene: Mapping[str, Any] | None = None,
     ) -> int:
         fence = self._fence
 
@@ -87,7 +83,7 @@ class Front:
                     fence.join()
 
         stuck = partial(cannot_start, self._fence, argv[0])
-        self._pid = launch.launch(path, argv, environment, self._stage.wiring, prepare, stuck)
+        self._pid = launch.launch(path, argv, environment, self._stage.wiring, self._given, prepare, stuck)
         for fd in self._stage.ours_to_close:
             os.close(fd)
         self._pidfd = pidfd.open_pid(self._pid)
@@ -95,12 +91,13 @@ class Front:
         start = known.start if known else 0
         if self._journal is not None:
             self._journal.write("attempt", n=attempt, pid=self._pid, start=start, changed=changed)
+            self._journal.write("scene", n=attempt, **(scene or {}))
         if self._link is not None:
             self._link.send(started=self._pid, start=start, attempt=attempt)
         return self._pid
 
     def carry(self) -> int:
-        """Carry everything until the command has ended; returns the exit status to give."""
+        """Carry everything until the command has ended; returns the status to end with, or minus the signal."""
         self._relay = self._stage.relay()
         for channel in self._relay.channels:
             channel.on_broken = self._unread
@@ -124,7 +121,9 @@ class Front:
             self._part_with_judge()
         if self._status is not None:
             return self._status
-        return self._exit.code if self._exit.code is not None else 1
+        if self._exit.signal is not None:
+            return -self._exit.signal
+        return self._exit.status if self._exit.status is not None else 1
 
     def _unread(self, source: int, error: OSError) -> None:
         """Output can no longer be delivered: the command learns it at its next write, as it would alone."""
@@ -142,7 +141,7 @@ class Front:
         stage = self._stage
         if stage.keyboard is None or stage.master is None:
             return Relay([])
-        keys = Channel(os.dup(stage.keyboard), stage.master)
+        keys = Copying(os.dup(stage.keyboard), stage.master)
         keys.before = self._typed
         return Relay([keys])
 
@@ -160,9 +159,13 @@ class Front:
         ready = poll.wait(seconds)
         self._relay.pump(ready)
         self._typing.pump(ready)
-        self._listen()
-        self._take_signals()
-        self._reap()
+        if self._link is not None and ready.get(self._link.fileno()):
+            self._listen()
+        if signals is None or ready.get(signals):
+            self._take_signals()
+            self._reap()
+        elif self._pidfd is None or ready.get(self._pidfd):
+            self._reap()
 
     # --- the command's end ----------------------------------------------------------------------------
 
@@ -226,6 +229,7 @@ class Front:
         if os.fork():
             return
         os.setsid()
+        self._given.let_go()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -267,49 +271,62 @@ class Front:
 
     def _take_signals(self) -> None:
         for arrived in self._signals.take():
-            if arrived.number == signal.SIGCHLD:
-                continue  # it only woke us: `_reap` looks
-            if arrived.number == signal.SIGWINCH:
-                if self._stage.master is not None:
-                    terminal.copy_window_size(1 if terminal.is_terminal(1) else 2, self._stage.master)
-            elif arrived.number == signal.SIGTSTP:
+            if arrived.number == signal.SIGCHLD or arrived.sender == os.getpid():
+                continue  # it only woke us: `_reap` looks; or it was meant for the others of our group
+            if arrived.number == signal.SIGTSTP:
                 self._stop_with_command()
-            else:
-                self._forward(arrived)
+                continue
+            if arrived.number == signal.SIGWINCH and self._stage.master is not None:
+                terminal.copy_window_size(1 if terminal.is_terminal(1) else 2, self._stage.master)
+                continue
+            self._forward(arrived)
 
     def _forward(self, arrived: Arrived) -> None:
-        if arrived.number in ENDING or self._exit is not None:
+        asks_to_end = arrived.number in ENDING and arrived.number not in self._given.ignored
+        if asks_to_end or self._exit is not None:
             self._called_off = True  # whoever asks keepfit to end does not want another attempt
         if self._exit is not None:
             return
-        if self._journal is not None:
-            known = procfs.stat(arrived.sender) if arrived.sender else None
-            self._journal.write(
-                "signal",
-                time=time.monotonic(),
-                signal=arrived.number,
-                sender=arrived.sender,
-                sender_name=known.name if known else None,
-            )
+        self._note(arrived)
         if arrived.typed and self._stage.wiring.shares_our_group:
             return  # it shares our terminal's group: the kernel sent it there as well
         try:
             if arrived.typed:
                 os.killpg(self._pid, arrived.number)
             else:
-                os.kill(self._pid, arrived.number)
+                arrived.pass_on(self._pid)
         except OSError:
             return  # it ended meanwhile
 
+    def _note(self, arrived: Arrived) -> None:
+        if self._journal is None or arrived.number in _EVERYDAY:
+            return
+        known = procfs.stat(arrived.sender) if arrived.sender else None
+        self._journal.write(
+            "signal",
+            time=time.monotonic(),
+            signal=arrived.number,
+            sender=arrived.sender,
+            sender_name=known.name if known else None,
+        )
+
     def _typed(self, keys: bytes) -> bytes:
-        """Ctrl-Z is ours to act on: alone in its session the command cannot be stopped by its own terminal."""
+        """Keys that are signals reach our own group too, as if the command had not a terminal of its own.
+
+        The shell script, the `make` or the `time` around us would have met them. Ctrl-Z is ours to act on: alone in
+        its session the command cannot be stopped by its own terminal.
+        """
         master = self._stage.master
-        if master is None or terminal.SUSPEND not in keys or not terminal.makes_signals(master):
-            return keys
-        if terminal.foreground(master) != self._pid:
+        if master is None or terminal.foreground(master) != self._pid:
             return keys  # a shell inside has a job of its own in front: that one is meant
-        self._stop_with_command()
-        return keys.replace(terminal.SUSPEND, b"")
+        for key, number in terminal.keys_of_signals(master).items():
+            if key not in keys:
+                continue
+            os.killpg(0, number)  # all but us: we know that we have sent it
+            if number == signal.SIGTSTP:
+                self._stop_with_command()
+                keys = keys.replace(key, b"")
+        return keys
 
     def _stop_with_command(self) -> None:
         if self._stage.raw is not None:
@@ -324,7 +341,3 @@ class Front:
                 terminal.copy_window_size(1, self._stage.master)
         with contextlib.suppress(OSError):
             os.killpg(self._pid, signal.SIGCONT)
-
-
-def complain(text: str) -> None:
-    print(f"keepfit: {text}", file=sys.stderr, flush=True)

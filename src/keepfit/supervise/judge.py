@@ -7,17 +7,19 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..blackbox import ring
 from ..blackbox.follower import JournalFollower
 from ..blackbox.journal import JournalWriter
 from ..blackbox.pulse import Pulse
-from ..blackbox.rundir import RunDirectory
+from ..blackbox.rundir import STDERR, STDOUT, RunDirectory
+from ..blackbox.shapes import whole
 from ..conditions.process.hang import Watchfulness
 from ..facts import Danger, Exit, Finding, Sample, Stall, as_json
 from ..machine import pidfd, procfs
 from ..machine.tree import ProcessTree, TreeReading
+from ..quick import dataclass
 from . import danger, fence, scene
 from .calm import Calm
 from .ending import Ending
@@ -100,8 +102,8 @@ class Judge:
         self._tree = ProcessTree(subject.pid, ignore=self._not_the_commands, adopter=self._adopter)
         self._ending = Ending(subject.pid, self._tree, self._journal)
         self._pidfd = pidfd.open_pid(subject.pid)
-        self._follower = JournalFollower(self._run.journal)
-        self._vigil = Vigil(subject.pid, self._run.stacks, self._options.hang_after)
+        self._follower = JournalFollower(self._run.folder)
+        self._vigil = Vigil(subject.pid, self._run.folder, self._options.hang_after)
         if self._fence is not None and procfs.stat(subject.pid) and subject.pid not in self._fence.level.members:
             self._journal.write(
                 "trouble", what="the command could not enter its cgroup; its budget is held by sampling"
@@ -112,17 +114,10 @@ class Judge:
         self._calm = Calm(self._scene.limit.bytes if self._scene.limit else None, self._pulse)
         self._draw_lines()
         self._appoint_steward()
-        self._journal.write(
-            "scene",
-            n=subject.attempt,
-            budget=self._options.memory,
-            fence=self._fence.level.path if self._fence else None,
-            **scene.opening(self._scene),
-        )
 
     def _open_ring(self) -> ring.RingWriter | None:
         try:
-            return ring.RingWriter(self._run.ring)
+            return ring.RingWriter(self._run.folder)
         except OSError as error:
             self._journal.write("trouble", what=f"no ring: {error.strerror}")
             return None
@@ -208,7 +203,7 @@ class Judge:
         self._journal.write("trouble", what="the front died; the judge carries the output on")
         if self._stage is not None:
             self._stage.restore_terminal()
-            self._relay = self._stage.relay()
+            self._relay = self._stage.taken_over()
             if self._stage.terminal_is_gone():  # the front may have died before it could pass the hang-up on
                 danger.hang_up([self._subject.pid])
             if danger.is_stopped(self._subject.pid):
@@ -329,7 +324,7 @@ class Judge:
         if self._lookout.last_beat is not None:
             self._vigil.beat(self._lookout.last_beat)
         already = self._vigil.suspected
-        output = written_at(self._run.stdout, self._run.stderr)
+        output = written_at(self._run.folder, STDOUT, STDERR)
         found, stall = self._vigil.look(sample, self._lookout.doing, output)
         if stall is None:
             return
@@ -343,7 +338,7 @@ class Judge:
         """What it has told through the journal since."""
         for event in self._follower.new_events():
             if event.get("event") == "agent" and isinstance(event.get("stack_signal"), int):
-                self._vigil.armed(int(event["pid"]), int(event["stack_signal"]))
+                self._vigil.armed(whole(event.get("pid")), event["stack_signal"], whole(event.get("stack_fd"), -1))
             if event.get("event") == "report":
                 if event.get("kind") == "checkpoint-refused" and event.get("asked"):
                     self.refused = True

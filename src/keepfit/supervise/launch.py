@@ -2,31 +2,95 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
 import os
+import resource
 import select
-import shutil
 import signal
 import stat
 import termios
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from .. import agent
+from ..quick import dataclass
 
 BOOT = str(Path(agent.__file__).parent / "boot")
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 USAGE = 64
+SHELL = "/bin/sh"
 STUCK_EVERY = 0.2  # seconds between two looks at a child that has not reached exec
 
-# Python ignores these in itself; the command must see them as a shell would give them.
-_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
+# Python ignores these in itself: whether they were ignored before, somebody else must tell.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What was true before Python came, and cannot be seen any more."""
+
+    ignored: int = 0  # mask of the signals that were ignored
+    closed: frozenset[int] = frozenset()  # of stdin, stdout and stderr: something stands in their place now
+
+
+@dataclass(frozen=True)
+class Inherited:
+    """What the command is to be started with as keepfit was: how it meets signals, how many files it may open."""
+
+    blocked: frozenset[int] = frozenset()
+    ignored: frozenset[int] = frozenset()
+    files: tuple[int, int] | None = None  # soft and hard limit, where ours was changed
+    closed: frozenset[int] = frozenset()  # of stdin, stdout and stderr
+    others: frozenset[int] = frozenset()  # descriptors beyond these: the command's, and nobody else's
+
+    @classmethod
+    def of_this_process(cls, before: Before) -> Inherited:
+        blocked = frozenset(int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        known = [number for number in range(1, signal.NSIG) if _disposition(number) is signal.SIG_IGN]
+        given = [number for number in _IGNORED_BY_PYTHON if before.ignored >> (number - 1) & 1]
+        met = frozenset(map(int, set(known) - set(_IGNORED_BY_PYTHON) | set(given)))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return cls(blocked, met, (soft, hard), before.closed, frozenset(_open_for_children()))
+
+    @property
+    def open_files(self) -> int | None:
+        return self.files[0] if self.files is not None else None
+
+    def let_go(self) -> None:
+        """In a process of ours that is not the command: whoever reads a pipe of the command's must see its end."""
+        for fd in self.others:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+    def take(self) -> None:
+        """In the child, before exec."""
+        for number in _IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_IGN if number in self.ignored else signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if self.files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self.files)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
+
+
+def _open_for_children() -> Iterator[int]:
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the directory's own
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                yield int(name)
+
+
+def _disposition(number: int) -> object:
+    try:
+        return signal.getsignal(number)
+    except ValueError:  # the C library's own
+        return None
 
 
 class CannotLaunch(Exception):
@@ -47,10 +111,16 @@ def resolve(command: str, environment: Mapping[str, str]) -> str:
         if not os.access(command, os.X_OK) or not stat.S_ISREG(os.stat(command).st_mode):
             raise CannotLaunch(f"{command}: not executable (try: python {command})", NOT_EXECUTABLE)
         return command
-    found = shutil.which(command, path=environment.get("PATH"))
-    if found is None:
-        raise CannotLaunch(f"{command}: command not found on PATH", NOT_FOUND)
-    return found
+    seen = ""
+    for folder in os.get_exec_path(environment):
+        found = os.path.join(folder, command)
+        if os.path.isfile(found):
+            if os.access(found, os.X_OK):
+                return found
+            seen = seen or found
+    if seen:
+        raise CannotLaunch(f"{command}: {seen} is not executable", NOT_EXECUTABLE)
+    raise CannotLaunch(f"{command}: command not found on PATH", NOT_FOUND)
 
 
 def trainee_environment(
@@ -59,29 +129,32 @@ def trainee_environment(
     pulse: str | None = None,
     states: str | None = None,
     resume: str = "",
-    hash_seed: str = "",
+    seed: int = 0,
     attempt: int = 1,
     numbers: Mapping[str, object] | None = None,
     lean: bool = False,
+    isolated: bool = False,
 ) -> dict[str, str]:
     """The user's environment, with the agent's way in and unbuffered output.
 
     Through a pipe Python holds back up to 8 KiB of output, which SIGKILL destroys; PYTHONUNBUFFERED lets
     the last line survive. Sets come in the same order in every attempt. `lean`: an attempt after a death for
     want of memory; malloc's arenas, one a thread, each keep what was freed in them (an LSTM's first step:
-    380 MiB, with a single arena 357). A value the user set stays.
+    380 MiB, with a single arena 357). A value the user set stays. `isolated`: a Python that would not start the agent,
+    and would have its folder on its path all the same.
     """
     changed = dict(environment)
     changed.setdefault("PYTHONUNBUFFERED", "1")
-    for name in ("RECORD", "PULSE", "STATES", "RESUME", "NUMBERS", "LEAN"):
+    for name in ("RECORD", "PULSE", "STATES", "RESUME", "NUMBERS", "LEAN", "ATTEMPT", "FRONT", "SEED"):
         changed.pop(f"KEEPFIT_{name}", None)  # of a keepfit around this one
     if record is None or environment.get("KEEPFIT_DISABLE") == "1":
         return changed
     if lean:
         changed["KEEPFIT_LEAN"] = "1"
         changed.setdefault("MALLOC_ARENA_MAX", "1")
-    path = environment.get("PYTHONPATH")
-    changed["PYTHONPATH"] = BOOT + (os.pathsep + path if path else "")
+    if not isolated:
+        path = environment.get("PYTHONPATH")
+        changed["PYTHONPATH"] = BOOT + (os.pathsep + path if path else "")
     changed["KEEPFIT_RECORD"] = record
     if pulse is not None:
         changed["KEEPFIT_PULSE"] = pulse
@@ -92,7 +165,8 @@ def trainee_environment(
         changed["KEEPFIT_RESUME"] = resume
         changed["KEEPFIT_ATTEMPT"] = str(attempt)
         changed["KEEPFIT_FRONT"] = str(os.getpid())
-        changed.setdefault("PYTHONHASHSEED", hash_seed)
+        changed["KEEPFIT_SEED"] = f"{seed:x}"
+        changed.setdefault("PYTHONHASHSEED", str(seed % 2**32))
     return changed
 
 
@@ -122,6 +196,7 @@ def launch(
     argv: tuple[str, ...],
     environment: Mapping[str, str],
     wiring: Wiring,
+    given: Inherited,
     prepare: Callable[[], None],
     stuck: Callable[[], str | None] = lambda: None,
 ) -> int:
@@ -134,7 +209,7 @@ def launch(
     pid = os.fork()
     if pid == 0:
         try:
-            _become(path, argv, environment, wiring, prepare)
+            _become(path, argv, environment, wiring, given, prepare)
         except OSError as error:
             os.write(report_write, str(error.errno or errno.EINVAL).encode())
         finally:
@@ -154,13 +229,12 @@ def launch(
     return pid
 
 
-def become(argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
+def become(argv: tuple[str, ...], environment: Mapping[str, str], given: Inherited) -> NoReturn:
     """The command, in this process' place: a keepfit around it does what is to be done."""
     path = resolve(argv[0], environment)
-    for number in _RESTORED:
-        signal.signal(number, signal.SIG_DFL)
+    given.take()
     try:
-        os.execve(path, list(argv), dict(environment))
+        execute(path, argv, environment)
     except OSError as error:
         raise _refused(argv[0], error.errno or errno.EINVAL) from None
 
@@ -168,8 +242,7 @@ def become(argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
 def _refused(command: str, number: int) -> CannotLaunch:
     """By the kernel, with that error."""
     status = NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE
-    hint = " (no #! line?)" if number == errno.ENOEXEC else ""
-    return CannotLaunch(f"{command}: {os.strerror(number)}{hint}", status)
+    return CannotLaunch(f"{command}: {os.strerror(number)}", status)
 
 
 def _become(
@@ -177,6 +250,7 @@ def _become(
     argv: tuple[str, ...],
     environment: Mapping[str, str],
     wiring: Wiring,
+    given: Inherited,
     prepare: Callable[[], None],
 ) -> None:
     if wiring.terminal is not None:
@@ -184,15 +258,23 @@ def _become(
         fcntl.ioctl(wiring.terminal, termios.TIOCSCTTY, 0)
     elif wiring.own_group:
         os.setpgid(0, 0)
-    for number in _RESTORED:
-        signal.signal(number, signal.SIG_DFL)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     prepare()
     for source, target in ((wiring.stdin, 0), (wiring.stdout, 1), (wiring.stderr, 2)):
         if source == target:
             os.set_inheritable(source, True)
         else:
             os.dup2(source, target, inheritable=True)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.execve(path, list(argv), dict(environment))
+    for fd in given.closed:
+        os.close(fd)
+    given.take()
+    execute(path, argv, environment)
+
+
+def execute(path: str, argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
+    """The program, as a shell would execute it: a script that names no interpreter is the shell's own."""
+    try:
+        os.execve(path, list(argv), dict(environment))
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+    os.execve(SHELL, [SHELL, path, *argv[1:]], dict(environment))

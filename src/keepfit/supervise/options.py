@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..blackbox.rundir import RunDirectory
+from ..quick import dataclass, field
+from .launch import Before
 
 GUARDS = ("memory", "hang", "checkpoint", "numbers")
 ON_NAN = ("skip", "rollback", "stop")
@@ -29,6 +30,7 @@ class RunOptions:
     keep: int = KEEP  # bytes of a poisoned batch that go into the record; 0: none do
     continued: RunDirectory | None = None  # an unfinished run that is to go on
     force_resume: bool = False  # whatever has changed
+    before: Before = field(default_factory=Before)  # Python came
 
 
 def parse_guards(text: str) -> frozenset[str]:

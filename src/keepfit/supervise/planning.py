@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from ..blackbox import choices
 from ..conditions.reading import size
 from ..facts import MemoryLimit
-from ..machine import cgroup, limits
+from ..machine import cgroup, interpreter, limits
 from ..plan import forecast, largest
 from ..plan.micro_batch import Line, Room, Trial, choose
 from ..plan.pool import Steps
 from ..plan.whole import Plan
+from ..quick import dataclass
 from .earlier import EarlierPlans
-from .launch import become
+from .launch import USAGE, CannotLaunch
 from .options import RunOptions
 from .rehearsal import Ask, Rehearsal, is_read_once, rehearse
 
-PYTHON = re.compile(r"python[0-9.]*t?d?")  # its interpreters, as they are called
 SECONDS = 600.0  # that a script may take to come to its training call
 PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take: it may be thrashing
 
 
-class CannotPlan(Exception):
-    """Why, in a line; with what was learnt all the same."""
+class CannotPlan(CannotLaunch):
+    """Why, in a line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, USAGE)
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,8 @@ class PlanOptions:
     spared: bool = False  # a pipe at standard input: somebody else is to read it
 
 
-def stand_aside(
-    argv: tuple[str, ...], environment: Mapping[str, str], budget: int | None, say: Callable[[str], None]
-) -> None:
-    """Where a plan is going on around this process: what is planned is the command, which takes its place."""
-    if environment.get("KEEPFIT_PLAN"):
-        _with_the_agent(argv, environment)
-        if budget:
-            say(f"--memory {size(budget)} of the keepfit inside is not what is planned for; give it to the one outside")
-        become(argv, environment)
-
-
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
-    _with_the_agent(wanted.argv, environment)
+    check_for_the_agent(wanted.argv, environment)
     limit = limits.effective(cgroup.placement(), environment, wanted.memory)
     if limit is None:
         raise CannotPlan("this machine does not tell how much memory there is; give --memory SIZE")
@@ -248,34 +239,12 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
     raise CannotPlan("the script ended without a training call (fit, train_on_batch or apply_gradients)")
 
 
-def _with_the_agent(argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+def check_for_the_agent(argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
     """Without it in the script, nobody would stop that at its training call."""
-    if why := "KEEPFIT_DISABLE=1" if environment.get("KEEPFIT_DISABLE") == "1" else _keeps_out(argv):
+    letter = interpreter.keeps_out(interpreter.options(argv))
+    why = "KEEPFIT_DISABLE=1" if environment.get("KEEPFIT_DISABLE") == "1" else f"python -{letter}" if letter else ""
+    if why:
         raise CannotPlan(f"{why} keeps the agent out of the script, and a plan needs it there")
-
-
-def _keeps_out(argv: tuple[str, ...]) -> str:
-    """The option of an interpreter that does; empty: none that can be seen."""
-    if not PYTHON.fullmatch(Path(argv[0]).name):
-        return ""
-    words = iter(argv[1:])
-    for word in words:
-        if word == "--check-hash-based-pycs":
-            next(words, None)
-            continue
-        letters = word[1:] if word.startswith("-") and not word.startswith("--") else ""
-        for place, letter in enumerate(letters, 1):
-            if letter in "EIS":
-                return f"python -{letter}"
-            if letter in "cm":
-                return ""
-            if letter in "WX":  # the rest of it, or the next word, is what it is given
-                if place == len(letters):
-                    next(words, None)
-                break
-        if not letters:
-            return ""
-    return ""
 
 
 def _too_much(room: int, begun: Mapping[str, Any] | None) -> str:

@@ -6,10 +6,9 @@ the last one decides how often it may happen without anything having been gained
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..blackbox.states import Manifest
 from ..facts import Verdict
+from ..quick import dataclass
 
 
 @dataclass(frozen=True)

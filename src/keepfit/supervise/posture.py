@@ -5,9 +5,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import signal
+from typing import NoReturn
 
-_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
+
+
+def have_room_for_files(needed: int) -> bool:
+    """Whether so many descriptors can be had, for which our own limit is raised if need be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (needed if hard == -1 else min(needed, hard), hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return soft == resource.RLIM_INFINITY or soft >= needed
 
 
 def become_subreaper() -> None:
@@ -59,6 +71,18 @@ def shy_from_the_kernel() -> int | None:
         return before
     except (OSError, ValueError):
         return None  # not allowed: an ordinary user may only raise it
+
+
+def end_by(number: int) -> NoReturn:
+    """By the signal that ended the command: a shell's loop stops at Ctrl-C only where it sees its child end of it."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the command has left its core: ours is of no interest
+    with contextlib.suppress(OSError, ValueError):
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError, ValueError):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
+        os.kill(os.getpid(), number)
+    os._exit(128 + number)  # the first process of a container cannot be ended by a signal of its own
 
 
 def ignore_terminal_signals() -> None:

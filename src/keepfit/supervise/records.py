@@ -5,24 +5,24 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets as randomness
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from .. import _version
-from ..blackbox import index, journal, secrets
+from ..blackbox import index, journal, secrets, shapes
 from ..blackbox import record as recorded
+from ..blackbox.folder import Folder, NotOurs
 from ..blackbox.journal import JournalWriter
-from ..blackbox.rundir import RunDirectory, all_runs
+from ..blackbox.rundir import LOCK, RING, STACKS, RunDirectory, all_runs
 from ..blackbox.safetensors import Damaged, sha256_of
 from ..blackbox.states import Manifest, Vault
 from ..machine import procfs
-from . import front, scene
+from ..quick import dataclass
+from . import scene
 from .launch import USAGE, CannotLaunch
 from .options import RunOptions
+from .words import complain
 
 
 @dataclass
@@ -31,46 +31,78 @@ class Record:
     journal: JournalWriter
     kept: bool  # False: in a temporary place, gone when the run ends
     attempts: int = 0  # of earlier sessions
-    hash_seed: str = ""  # what Python's hashes begin with, the same in every attempt
+    seed: int = 0  # what random generators and Python's hashes begin with, the same in every attempt
     lock: int | None = None  # held as long as front or judge lives
 
 
-def open_record(options: RunOptions) -> Record | None:
-    """A new run directory; where the runs directory cannot be written, a temporary one, and that is said."""
+def open_record(options: RunOptions, environment: Mapping[str, str], watched: bool = False) -> Record | None:
+    """A new run directory; where the runs directory cannot be written, a temporary one, and that is said.
+
+    None where nothing can be written at all (a limit on the size of files).
+    """
     try:
-        return _new(options.runs)
+        return _new(options.runs, options, environment, watched)
     except OSError as error:
-        front.complain(
-            f"no record of this run will be kept: {options.runs} cannot be written "
-            f"({error.strerror or error}); the command runs all the same"
-        )
+        why = error.strerror or str(error)
+        said = f"it {why}" if isinstance(error, NotOurs) else f"it cannot be written ({why})"
+        if not options.quiet:
+            complain(f"no record of this run will be kept in {options.runs}: {said}; the command runs all the same")
+    import tempfile
+
+    elsewhere = ""
     try:
-        record = _new(Path(tempfile.mkdtemp(prefix="keepfit-")))
+        elsewhere = tempfile.mkdtemp(prefix="keepfit-")
+        record = _new(Path(elsewhere), options, environment, watched)
         record.kept = False
         return record
     except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(elsewhere)
         return None
 
 
-def _new(runs: Path) -> Record:
+@contextlib.contextmanager
+def scratch(prefix: str) -> Iterator[Folder]:
+    """A record for the agent to write to that nobody keeps."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix=prefix) as path:
+        folder = Folder.open(path)
+        folder.make(STACKS)
+        JournalWriter.of(folder).close()
+        yield folder
+
+
+def _new(runs: Path, options: RunOptions, environment: Mapping[str, str], watched: bool) -> Record:
     run = RunDirectory.create(runs)
-    written = JournalWriter(run.journal)
-    if written.failure:
-        raise OSError(None, written.failure)
-    return Record(run, written, kept=True, hash_seed=str(randomness.randbelow(2**32)), lock=_lock(run))
+    journal = JournalWriter.of(run.folder)
+    record = Record(run, journal, kept=True, seed=int.from_bytes(os.urandom(8), "little"))
+    if not journal.failure:
+        write_head(record, options, environment, watched)
+    if journal.failure:
+        run.remove()
+        raise OSError(None, journal.failure)
+    record.lock = _lock(run)
+    return record
 
 
-def reopen(run: RunDirectory, options: RunOptions) -> Record:
+def reopen(run: RunDirectory, options: RunOptions, environment: Mapping[str, str]) -> Record:
     """The record of an unfinished run; CannotLaunch where somebody else has it, or the script is another."""
-    lock = _lock(run)
+    try:
+        lock = _lock(run)
+    except OSError as error:
+        raise CannotLaunch(f"run {run.id} cannot be gone on with: {error.strerror}", USAGE) from None
     if lock is None:
         raise CannotLaunch(f"run {run.id} is in use: another keepfit runs or resumes it", USAGE)
     if recorded.load(run).alive:
         os.close(lock)
         raise CannotLaunch(f"run {run.id} still trains, without its keepfit: end it first", USAGE)
-    events, _ = journal.read(run.journal)
+    events, _ = journal.read(run.folder)
     head = _first(events, "run")
-    if not options.force_resume and (changed := _changed(head.get("files") or {}, options.argv)):
+    if (damage := _all_damaged(run)) is not None:
+        os.close(lock)
+        raise CannotLaunch(f"run {run.id} cannot be resumed: {damage}; begin anew without --resume", USAGE)
+    if not options.force_resume and (changed := _changed(shapes.mapping(head.get("files")), options.argv)):
         os.close(lock)
         raise CannotLaunch(
             f"run {run.id} cannot be resumed: {changed} has changed since (--force-resume overrides)", USAGE
@@ -78,11 +110,11 @@ def reopen(run: RunDirectory, options: RunOptions) -> Record:
     attempts = [event for event in events if event["event"] == "attempt"]
     if head.get("boot") != procfs.boot_id():  # its times were counted from another boot
         with contextlib.suppress(OSError):
-            os.rename(run.ring, f"{run.ring}-{len(attempts)}")
+            run.folder.rename(RING, f"{RING}-{len(attempts)}")
     index.forget(run.path.parent, [run.id])
-    return Record(
-        run, JournalWriter(run.journal), True, len(attempts), str(head.get("hash_seed") or "0"), lock
-    )  # fmt: skip
+    record = Record(run, JournalWriter.of(run.folder), True, len(attempts), _seed(head), lock)
+    write_head(record, options, environment)
+    return record
 
 
 def write_head(record: Record, options: RunOptions, environment: Mapping[str, str], watched: bool = False) -> None:
@@ -104,23 +136,33 @@ def write_head(record: Record, options: RunOptions, environment: Mapping[str, st
         agent="off" if environment.get("KEEPFIT_DISABLE") == "1" else "on",
         watched=watched,
         files={} if watched else _fingerprints(options.argv),
-        hash_seed=record.hash_seed,
+        seed=f"{record.seed:x}",
+        inode=record.run.folder.inode,
     )
 
 
 def unfinished(options: RunOptions) -> RunDirectory | None:
-    """The newest run of the same command, directory and name that has not finished, and has something to go on from."""
+    """The newest run of the same command, directory and name that has not finished, and has saved something."""
     argv, cwd = secrets.mask_argv(options.argv), scene.cwd()
     for run in reversed(all_runs(options.runs)):
-        events, _ = journal.read(run.journal)
+        try:
+            events, _ = journal.read(run.folder)
+        except OSError:
+            continue
         head = _first(events, "run")
         if (head.get("argv"), head.get("cwd"), head.get("name") or "") != (argv, cwd, options.name):
             continue
         verdicts = [event for event in events if event["event"] == "verdict"]
         if verdicts and verdicts[-1].get("outcome") == "finished":
             return None  # done: the same command once more is a new run
-        return run if newest(run) is not None else None
+        return run if Vault(run.checkpoints).generations() else None
     return None
+
+
+def was_copied(run: RunDirectory) -> bool:
+    """Whether its record lies somewhere else than where it was made: who knows, then, who made it."""
+    events, _ = journal.read(run.folder)
+    return _first(events, "run").get("inode") != run.folder.inode
 
 
 def newest(run: RunDirectory) -> Manifest | None:
@@ -131,9 +173,37 @@ def newest(run: RunDirectory) -> Manifest | None:
     return None
 
 
+def _all_damaged(run: RunDirectory) -> str | None:
+    """Why nothing of what was saved can be gone on from, in words; None where something can, or nothing was saved."""
+    why = ""
+    generations = Vault(run.checkpoints).generations()
+    for generation in reversed(generations):
+        try:
+            generation.verified()
+            return None
+        except Damaged as damage:
+            why = why or f"state {generation.number}: {damage}"
+    if not generations:
+        return None
+    many = f"all of its {len(generations)} saved states are" if len(generations) > 1 else "its only saved state is"
+    return f"{many} damaged ({why})"
+
+
+def is_in_use(run: RunDirectory) -> bool:
+    """Whether its command lives, or a keepfit has it."""
+    try:
+        lock = _lock(run)
+    except OSError:
+        return recorded.load(run).alive
+    if lock is None:
+        return True
+    os.close(lock)
+    return recorded.load(run).alive
+
+
 def _lock(run: RunDirectory) -> int | None:
     """Ours as long as the descriptor is open, here or in the judge; None where somebody has it."""
-    fd = os.open(run.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = run.folder.open_file(LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -147,14 +217,22 @@ def _fingerprints(argv: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for word in argv[1:]:
         if word.endswith((".py", ".ipynb", ".sh")) and os.path.isfile(word):
-            with contextlib.suppress(OSError):
-                found[word] = sha256_of(word)
+            with contextlib.suppress(OSError), open(word, "rb") as file:
+                found[word] = sha256_of(file)
     return found
 
 
 def _changed(known: Mapping[str, str], argv: tuple[str, ...]) -> str | None:
     now = _fingerprints(argv)
     return next((name for name, checksum in known.items() if now.get(name) != checksum), None)
+
+
+def _seed(head: Mapping[str, Any]) -> int:
+    """What is none was not written by us, and is handed to nobody."""
+    for name, base in (("seed", 16), ("hash_seed", 10)):  # the second is of keepfit 0.1.0
+        with contextlib.suppress(ValueError):
+            return int(shapes.text(head.get(name))[:20], base) % 2**64
+    return 0
 
 
 def _first(events: list[dict[str, Any]], name: str) -> dict[str, Any]:

@@ -10,20 +10,20 @@ import contextlib
 import os
 import signal
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import partial
 from io import FileIO
-from pathlib import Path
 from typing import Any
 
 from ..blackbox import journal
+from ..blackbox.folder import Folder
 from ..blackbox.pulse import Pulse
 from ..machine import cgroup, procfs
 from ..machine.tree import ProcessTree
-from . import danger, fence, launch, posture
+from ..quick import dataclass
+from . import danger, fence, launch, posture, records
 
 TURN = 0.02  # seconds between two looks
 LEAVING = 5.0  # seconds that killed processes may take to be gone
@@ -90,18 +90,19 @@ def rehearse(
     a pipe at standard input is left to who comes behind it.
     """
     path = launch.resolve(argv[0], environment)
+    given = launch.Inherited.of_this_process(launch.Before())
     posture.become_subreaper()
     with (
         _ended_in_order(),
         _input(spared) as typed,  # first, so that nothing else is opened in its place where it is closed
-        tempfile.TemporaryDirectory(prefix="keepfit-plan-") as folder,
+        records.scratch("keepfit-plan-") as folder,
         contextlib.closing(Pulse()) as pulse,
     ):
         pulse.order(limit)
         made, why_not = fence.build(f"plan-{os.getpid()}-{time.monotonic_ns()}", limit, cgroup.placement())
         # If we are killed, nothing stays frozen behind us.
         keeper = fence.post_keeper(made) if made is not None and made.freezes else None
-        told = launch.trainee_environment(environment, folder, pulse.address)
+        told = launch.trainee_environment(environment, folder.path, pulse.address)
         told |= {"KEEPFIT_PLAN": "1", "KEEPFIT_PLAN_ROWS": str(rows)}
         ours = os.getpid()
 
@@ -112,9 +113,9 @@ def rehearse(
 
         try:
             stuck = partial(fence.cannot_start, made, argv[0])
-            pid = launch.launch(path, argv, told, launch.Wiring(typed.fileno(), 2, 2), prepare, stuck)
+            pid = launch.launch(path, argv, told, launch.Wiring(typed.fileno(), 2, 2), given, prepare, stuck)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
-            listening = _Listening(heard, pid, pulse, made, Path(folder), next_ask, keeper)
+            listening = _Listening(heard, pid, pulse, made, folder, next_ask, keeper)
             listening.until(seconds, seconds if patience is None else patience)
             return heard
         finally:
@@ -174,11 +175,11 @@ def _input(spared: bool) -> FileIO:
 
 class _Listening:
     def __init__(
-        self, heard: Rehearsal, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Path,
+        self, heard: Rehearsal, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Folder,
         next_ask: Callable[[Rehearsal], Ask | None], keeper: int | None,
     ) -> None:  # fmt: skip
         self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_ask
-        self._journal = str(folder / "journal.jsonl")
+        self._folder = folder
         self._heard = heard
         self._tree = ProcessTree(pid, ignore=(keeper,) if keeper else (), adopter=os.getpid())
 
@@ -195,7 +196,7 @@ class _Listening:
                 time.sleep(TURN)
         finally:
             self._end()
-        heard.events, _ = journal.read(self._journal)
+        heard.events, _ = journal.read(self._folder)
 
     def _enough(self) -> bool:
         heard = self._heard
@@ -221,7 +222,7 @@ class _Listening:
             self._pulse.answer()
             return False
         if heard.facts is None:
-            events, _ = journal.read(self._journal)
+            events, _ = journal.read(self._folder)
             heard.facts = next((event for event in events if event["event"] == "plan"), None)
             heard.came = time.monotonic()
         heard.failed = str(letter.get("failed") or "")

@@ -6,17 +6,17 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..blackbox import journal
+from ..blackbox import journal, shapes
+from ..blackbox.folder import Folder
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import RunDirectory
 from ..blackbox.safetensors import Damaged
 from ..blackbox.states import Generation, Manifest, Vault
-from . import launch
+from . import launch, records
 
 
 class CannotReplay(Exception):
@@ -34,8 +34,13 @@ def saved(run: RunDirectory) -> list[tuple[Generation, Manifest]]:
     return found
 
 
-def replay(run: RunDirectory, number: int | None, environment: Mapping[str, str], asked: bool) -> dict[str, Any] | None:
-    """Run the command up to that batch's `fit`. `asked`: at a prompt, else what was found is returned."""
+def replay(
+    run: RunDirectory, number: int | None, environment: Mapping[str, str], asked: bool, command: tuple[str, ...] = ()
+) -> dict[str, Any] | None:
+    """Run the command up to that batch's `fit`. `asked`: at a prompt, else what was found is returned.
+
+    `command` is given where the record's own is not to be executed: a record that was copied here is data.
+    """
     batches = saved(run)
     chosen = [pair for pair in batches if number is None or pair[1].number == number]
     if not chosen:
@@ -44,29 +49,36 @@ def replay(run: RunDirectory, number: int | None, environment: Mapping[str, str]
             f"run {run.id} has no saved batch {number}; it has {there}" if there else f"run {run.id} has no saved batch"
         )
     generation, manifest = chosen[-1]
-    events, _ = journal.read(run.journal)
+    events, _ = journal.read(run.folder)
     head = next((event for event in events if event["event"] == "run"), {})
-    argv = [str(word) for word in head.get("argv") or ()]
-    if not argv or not os.path.isdir(str(head.get("cwd"))):
+    argv, cwd = list(shapes.texts(head.get("argv"))), shapes.text(head.get("cwd"))
+    if command:
+        argv, cwd = list(command), os.getcwd()
+    elif records.was_copied(run):
+        raise CannotReplay(
+            f"the record of run {run.id} was copied here, and what it names is not executed; give the command: "
+            f"keepfit replay {run.id} -- CMD …"
+        )
+    if not argv or not os.path.isdir(cwd):
         raise CannotReplay(f"the command of run {run.id}, or its directory, is not there any more")
-    with tempfile.TemporaryDirectory(prefix="keepfit-replay-") as folder:
-        return _run(argv, str(head["cwd"]), environment, Path(folder), generation, manifest, asked)
+    with records.scratch("keepfit-replay-") as folder:
+        return _run(argv, cwd, environment, folder, generation, manifest, asked)
 
 
 def _run(
     argv: list[str],
     cwd: str,
     environment: Mapping[str, str],
-    folder: Path,
+    folder: Folder,
     generation: Generation,
     manifest: Manifest,
     asked: bool,
 ) -> dict[str, Any] | None:
     pulse = Pulse()
     try:
-        told = launch.trainee_environment(environment, str(folder), pulse.address)
-        told["KEEPFIT_REPLAY"] = str(generation.path.absolute())
-        out = folder / "found.json"
+        told = launch.trainee_environment(environment, folder.path, pulse.address)
+        told["KEEPFIT_REPLAY"] = os.path.abspath(generation.path)
+        out = Path(folder.path, "found.json")
         if not asked:
             told["KEEPFIT_REPLAY_OUT"] = str(out)
         stream = None if asked else sys.stderr  # stdout is the answer's

@@ -5,43 +5,60 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..blackbox import record as recorded
 from ..blackbox.pulse import Pulse
-from ..blackbox.rundir import RunDirectory
+from ..blackbox.rundir import STDERR, STDOUT, RunDirectory
 from ..blackbox.tail import TailWriter
-from ..machine import cgroup
+from ..machine import cgroup, interpreter
 from . import conclude, fence, front, launch, policy, posture, records, scene, stage
 from .judge import Judge, Subject
 from .link import Link
 from .options import RunOptions
 from .records import Record
 from .steward import Lessons
+from .words import complain
 
 # What the judge does once the record is complete: (run, runs directory) -> text for the user.
 Verdict = Callable[[RunDirectory, RunOptions], str]
 
+FILES = 24  # that front and judge hold open, and what a look needs for a moment
+
 
 def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verdict) -> int:
-    """Run the command to its end; returns its exit status. Raises CannotLaunch, and nothing else of ours."""
-    stage.fill_standard_descriptors()
+    """Run the command to its end; returns its exit status, or minus the signal that ended it.
+
+    Raises CannotLaunch, and nothing else of ours.
+    """
     path = launch.resolve(options.argv[0], environment)
-    continued = options.continued
-    record = records.open_record(options) if continued is None else records.reopen(continued, options)
+    given = launch.Inherited.of_this_process(options.before)
+    record = _record(options, environment)
     boards = stage.set_stage()
     if record is None:
-        return _bare(options, environment, path, boards)
-    records.write_head(record, options, environment)
-    return Course(options, environment, path, record, verdict).run(boards)
+        return _bare(options, environment, path, boards, given)
+    return Course(options, environment, path, record, verdict, given).run(boards)
 
 
-def _bare(options: RunOptions, environment: Mapping[str, str], path: str, boards: stage.Stage) -> int:
+def _record(options: RunOptions, environment: Mapping[str, str]) -> Record | None:
+    if not posture.have_room_for_files(FILES):
+        if not options.quiet:
+            complain(
+                f"no record of this run: {FILES} open files were expected to be allowed (ulimit -n); it runs plainly"
+            )
+        return None
+    if options.continued is None:
+        return records.open_record(options, environment)
+    return records.reopen(options.continued, options, environment)
+
+
+def _bare(
+    options: RunOptions, environment: Mapping[str, str], path: str, boards: stage.Stage, given: launch.Inherited
+) -> int:
     """Nothing can be recorded at all: carry the command, no more."""
-    plain = front.Front(boards, None, None, None, None)
+    plain = front.Front(boards, None, None, None, None, given)
     plain.start(path, options.argv, launch.trainee_environment(environment))
     return plain.carry()
 
@@ -56,6 +73,7 @@ class Course:
         path: str,
         record: Record,
         verdict: Verdict,
+        given: launch.Inherited,
     ) -> None:
         self._options = options
         self._environment = environment
@@ -67,13 +85,15 @@ class Course:
         self._reached = found.number if found else 0  # the newest state as this session begins
         self._again: dict[str, Any] = {}  # what the next attempt is to change
         self._keyboard = stage.Input()
+        self._given = given
+        self._isolated = "S" in interpreter.options_of_file(path, options.argv)
         self._placement = cgroup.placement()  # ours, before any fence makes us step aside
 
     def run(self, boards: stage.Stage) -> int:
         record, tails = self._record, {}
-        for name, where in (("stdout", record.run.stdout), ("stderr", record.run.stderr)):
+        for name in (STDOUT, STDERR):
             with contextlib.suppress(OSError):
-                tails[name] = TailWriter(where)
+                tails[name] = TailWriter(record.run.folder, name)
         posture.become_subreaper()
         self._score = posture.shy_from_the_kernel()
         try:
@@ -83,7 +103,7 @@ class Course:
                     status, again = self._attempt(boards, number)
                 except launch.CannotLaunch:
                     if number == 1 and not self._before:
-                        shutil.rmtree(record.run.path, ignore_errors=True)
+                        record.run.remove()
                     raise
                 if again is None:
                     return status
@@ -94,14 +114,16 @@ class Course:
             raise AssertionError("unreachable")
         finally:
             if not record.kept:
-                shutil.rmtree(record.run.path.parent, ignore_errors=True)
+                record.run.remove()
+                with contextlib.suppress(OSError):
+                    os.rmdir(record.run.path.parent)
 
     @property
     def _lessons(self) -> Lessons:
         return Lessons(self._again.get("at_most") or {}, bool(self._again.get("lean")))
 
     def _attempt(self, boards: stage.Stage, number: int) -> tuple[int, dict[str, Any] | None]:
-        """One attempt: (exit status, what the next attempt is to change or None)."""
+        """One attempt: (what `supervise` returns, what the next attempt is to change or None)."""
         options, record, run = self._options, self._record, self._record.run
         pulse = _pulse(record)
         if pulse is not None and self._again.get("fruitless"):
@@ -111,9 +133,10 @@ class Course:
         placement = self._placement
         if made is not None:
             placement = cgroup.Placement((made.level, *placement.levels))
-        before = scene.before(placement, options.memory, str(options.runs), self._environment)
+        before = scene.before(placement, options.memory, str(options.runs), self._environment, self._given.open_files)
         if why_no_fence:
             before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
+        opening = scene.opening(before, options.memory, made.level.path if made else None)
         ours, theirs = Link.pair()
         others = (keeper,) if keeper is not None else ()
         restarts = options.restarts - number + 1 if self._keyboard.can_be_read_again else 0
@@ -126,11 +149,11 @@ class Course:
 
         judge = self._fork_judge(boards, appoint, ours, theirs)
         theirs.close()
-        carrier = front.Front(boards, record.journal, ours if judge else None, judge, made)
+        carrier = front.Front(boards, record.journal, ours if judge else None, judge, made, self._given)
         try:
             carrier.start(
                 path, argv, self._for_the_trainee(pulse, number), self._score, self._before + number,
-                self._again.get("changed"),
+                self._again.get("changed"), opening,
             )  # fmt: skip
         except launch.CannotLaunch:
             ours.close()
@@ -145,6 +168,7 @@ class Course:
             with contextlib.suppress(Exception):
                 if text := self._verdict(run, options):
                     carrier.say(text)
+                conclude.file_away(run)
         return status, carrier.again
 
     def _fenced(self, number: int) -> tuple[fence.Fence | None, str, tuple[str, ...], str]:
@@ -174,8 +198,8 @@ class Course:
             "batches": str(run.batches),
         }
         return launch.trainee_environment(
-            self._environment, str(run.path), address, states, resumed, self._record.hash_seed, self._before + number,
-            numbers if "numbers" in options.guards else None, self._lessons.lean,
+            self._environment, str(run.path), address, states, resumed, self._record.seed, self._before + number,
+            numbers if "numbers" in options.guards else None, self._lessons.lean, self._isolated,
         )  # fmt: skip
 
     def _fork_judge(self, boards: stage.Stage, appoint: Callable[[int], Judge], ours: Link, theirs: Link) -> int | None:
@@ -189,6 +213,7 @@ class Course:
             return pid
         try:
             ours.close()
+            self._given.let_go()
             os.setsid()
             posture.be_called("keepfit-judge")
             posture.step_aside()
@@ -200,11 +225,14 @@ class Course:
             if subject is not None:
                 judge = appoint(parent)
                 judge.run(subject)
-                if not self._goes_again(judge, subject, theirs):
+                again = self._goes_again(judge, subject, theirs)
+                if not again:
                     text = self._verdict(record.run, self._options)
                     judge.say("" if judge.refused else text, verdict=True)
                     record.journal.write("end")
                 theirs.send(done=True)
+                if not again and record.kept:
+                    conclude.file_away(record.run)
         except BaseException as error:
             _judge_failed(record, theirs, error)
         finally:

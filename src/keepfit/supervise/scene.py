@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..facts import MemoryLimit, OomCounters, as_json
 from ..machine import cgroup, disk, kernel_log, limits, pressure, procfs
 from ..machine.tree import ProcessTree
+from ..quick import dataclass
 
 
 @dataclass
@@ -26,7 +25,7 @@ class Scene:
     network: Mapping[str, int]
     wall: float
     shared: bool  # others lived in our cgroup before the command came: its counters may be about them
-    open_files_limit: int  # the command's: ours is raised later
+    open_files_limit: int | None  # the command's
     lacked: list[str]
 
 
@@ -38,7 +37,9 @@ def cwd() -> str:
         return "/"
 
 
-def before(placement: cgroup.Placement, budget: int | None, runs: str, environment: Mapping[str, str]) -> Scene:
+def before(
+    placement: cgroup.Placement, budget: int | None, runs: str, environment: Mapping[str, str], files: int | None = None
+) -> Scene:
     kernel = kernel_log.KernelLog()
     own = placement.own
     return Scene(
@@ -50,14 +51,16 @@ def before(placement: cgroup.Placement, budget: int | None, runs: str, environme
         network=pressure.network_errors(),
         wall=time.time(),
         shared=bool(own is not None and set(own.members) - {os.getpid()}),
-        open_files_limit=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        open_files_limit=files,
         lacked=[],
     )
 
 
-def opening(scene: Scene) -> dict[str, Any]:
-    """The scene as the `attempt` event carries it."""
+def opening(scene: Scene, budget: int | None = None, fence: str | None = None) -> dict[str, Any]:
+    """The scene as the `scene` event carries it, right behind that of the attempt: whoever dies next, it is there."""
     return {
+        "budget": budget,
+        "fence": fence,
         "limit": as_json(scene.limit) if scene.limit else None,
         "counters": [as_json(counters) for counters in scene.counters],
         "kernel_readable": scene.kernel.fileno() is not None,

@@ -8,13 +8,20 @@ import os
 import signal
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from ..quick import dataclass
 
 _SIGSET_SIZE = 128
 _INFO_SIZE = 128
 _HEAD = struct.Struct("=IiiI")  # struct signalfd_siginfo: number, errno, code, pid
+_VALUE = struct.Struct("=Q")  # ssi_ptr: what came with a signal that was queued
+_VALUE_AT = 48
 _NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
-_FROM_KERNEL = 0x80  # SI_KERNEL
+_FROM_KERNEL, _QUEUED = 0x80, -1  # SI_KERNEL, SI_QUEUE
+
+# Nobody can catch the first two; the next two are a terminal's word to a job in the background, and act on us as on it.
+_NOT_OURS = (signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN, signal.SIGTTOU)
+ALL = tuple(sorted(int(number) for number in signal.valid_signals() if number not in _NOT_OURS))
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,14 @@ class Arrived:
     number: int
     sender: int | None  # pid; None: the kernel, or a process outside our pid namespace
     typed: bool  # made by a terminal
+    value: int | None = None  # what was queued with it
+
+    def pass_on(self, pid: int) -> None:
+        """To another process, with what came with it."""
+        if self.value is None:
+            os.kill(pid, self.number)
+        elif ctypes.CDLL(None).sigqueue(pid, self.number, ctypes.c_void_p(self.value)):
+            raise ProcessLookupError
 
 
 class SignalQueue:
@@ -65,7 +80,8 @@ class SignalQueue:
         except BlockingIOError:
             return None
         number, _, code, sender = _HEAD.unpack_from(info)
-        return _arrived(number, code, sender)
+        (value,) = _VALUE.unpack_from(info, _VALUE_AT)
+        return _arrived(number, code, sender, value)
 
     def _ask(self) -> Arrived | None:
         info = signal.sigtimedwait(self._numbers, 0)
@@ -77,6 +93,6 @@ class SignalQueue:
         signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
 
 
-def _arrived(number: int, code: int, sender: int) -> Arrived:
+def _arrived(number: int, code: int, sender: int, value: int = 0) -> Arrived:
     typed = code == _FROM_KERNEL
-    return Arrived(number, None if typed else sender or None, typed)
+    return Arrived(number, None if typed else sender or None, typed, value if code == _QUEUED else None)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import select
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..blackbox.tail import TailWriter
+from ..quick import dataclass
 from . import launch, terminal
-from .relay import Channel, Relay
+from .relay import Relay, channel, make_roomy
 
 
 @dataclass
@@ -25,8 +26,13 @@ class Stage:
     tails: dict[str, TailWriter] = field(default_factory=dict)
 
     def relay(self) -> Relay:
-        channels = [Channel(source, sink, self.tails.get(name)) for source, sink, name in self.sources]
-        return Relay(channels)
+        return Relay([channel(source, sink, self.tails.get(name)) for source, sink, name in self.sources])
+
+    def taken_over(self) -> Relay:
+        """The same in another process, where the one that carried so far is gone."""
+        for tail in self.tails.values():
+            tail.catch_up()
+        return self.relay()
 
     def terminal_is_gone(self) -> bool:
         return self.keyboard is not None and not terminal.is_terminal(self.keyboard)
@@ -54,15 +60,6 @@ class Input:
     def rewind(self) -> None:
         if self._offset is not None:
             os.lseek(0, self._offset, os.SEEK_SET)
-
-
-def fill_standard_descriptors() -> None:
-    """Started with 0, 1 or 2 closed, the next pipe we open would take that number and be mistaken for it."""
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
 
 
 def set_stage() -> Stage:
@@ -109,7 +106,9 @@ def _line(fd: int) -> tuple[int, int, bool]:
             return (*terminal.open_pair(fd), True)
         except OSError:
             pass  # no pseudo-terminal to be had (a tight sandbox): a pipe carries the bytes as well
-    return (*os.pipe2(os.O_CLOEXEC), False)
+    read, write = os.pipe2(os.O_CLOEXEC)
+    make_roomy(write)
+    return read, write, False
 
 
 def _same(a: int, b: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..blackbox.pulse import Pulse
 from ..facts import Beat, Danger, Sample, Splitting, as_json
 from ..plan import forecast, micro_batch
 from ..plan.micro_batch import Estimate, Line, Room, Trial
+from ..quick import dataclass
 from .telling import Telling
 
 ROOMY = 0.5  # of the limit in use: below it a batch whose need is not known may well fit, and nothing is said

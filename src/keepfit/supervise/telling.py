@@ -12,7 +12,7 @@ from ..facts import Finding, as_json
 # Kinds of reports of which each finding is said once a run; the rest of what concerns the memory is only written.
 _ONCE = frozenset(
     {"splitting", "climbing", "coupled", "own-step", "fixed-batch", "data", "strategy", "legacy", "batch-statistics"}
-    | {"health", "input"}
+    | {"health", "input", "aside"}
 )
 _ALWAYS = ("checkpoint-", "numbers-", "corrected-")  # each is about something else
 _OURS = ("event", "t", "m")  # of the journal's line, not of the report

@@ -6,6 +6,7 @@ import fcntl
 import os
 import termios
 import tty
+from signal import SIGINT, SIGQUIT, SIGTSTP
 
 
 def is_terminal(fd: int) -> bool:
@@ -32,15 +33,16 @@ def copy_window_size(source: int, target: int) -> None:
         return
 
 
-SUSPEND = b"\x1a"  # Ctrl-Z
-
-
-def makes_signals(fd: int) -> bool:
-    """Whether keys such as Ctrl-C and Ctrl-Z are signals in this terminal (an editor switches that off)."""
+def keys_of_signals(fd: int) -> dict[bytes, int]:
+    """Which keys are signals in this terminal: Ctrl-C, Ctrl-\\ and Ctrl-Z, or none (an editor switches that off)."""
     try:
-        return bool(termios.tcgetattr(fd)[3] & termios.ISIG)
+        modes = termios.tcgetattr(fd)
     except termios.error:
-        return False
+        return {}
+    if not modes[3] & termios.ISIG:
+        return {}
+    pairs = ((termios.VINTR, SIGINT), (termios.VQUIT, SIGQUIT), (termios.VSUSP, SIGTSTP))
+    return {modes[6][key]: int(number) for key, number in pairs if modes[6][key] != b"\0"}
 
 
 def foreground(fd: int) -> int:

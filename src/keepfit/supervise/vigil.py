@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
 
+from ..blackbox.folder import Folder
+from ..blackbox.rundir import STACKS
 from ..conditions.process.hang import Stillness, Watchfulness, assess
 from ..facts import Beat, Sample, Stall
 from ..machine import procfs
+from ..quick import dataclass
 
 DUMP_APART = 30.0  # seconds between two stack dumps that are compared
+MOST = 16 << 20  # bytes of a process' stacks that are looked at
 IDLE_CPU = 0.05  # of one core: below this a tree does not compute, it waits
+
+
+@dataclass(frozen=True)
+class Armed:
+    number: int  # of the signal
+    fd: int
 
 
 @dataclass
@@ -24,12 +32,12 @@ class _Marks:
     output: int
 
 
-def written_at(*paths: str) -> int:
+def written_at(folder: Folder, *names: str) -> int:
     """A number that grows whenever one of the files is written to."""
     total = 0
-    for path in paths:
+    for name in names:
         try:
-            total += os.stat(path).st_mtime_ns
+            total += folder.stat(name).st_mtime_ns
         except OSError:
             continue
     return total
@@ -38,11 +46,11 @@ def written_at(*paths: str) -> int:
 class Vigil:
     """Follows one attempt. `look` is called about once a second."""
 
-    def __init__(self, pid: int, stacks: Path | None, hang_after: float | None) -> None:
+    def __init__(self, pid: int, folder: Folder | None, hang_after: float | None) -> None:
         self._pid = pid
-        self._stacks = stacks
+        self._folder = folder
         self._hang_after = hang_after
-        self._signal: dict[int, int] = {}
+        self._armed: dict[int, Armed] = {}
         self._marks: tuple[float, _Marks] | None = None
         self._moved = 0.0
         self._turned = (0.0, "")  # when it was first seen doing what it does
@@ -53,9 +61,9 @@ class Vigil:
         self._window: list[Sample] = []
         self.suspected = False
 
-    def armed(self, pid: int, number: int) -> None:
-        """An interpreter told which signal makes it write its stacks."""
-        self._signal[pid] = number
+    def armed(self, pid: int, number: int, fd: int) -> None:
+        """An interpreter told which signal makes it write its stacks, and to which descriptor."""
+        self._armed[pid] = Armed(number, fd)
 
     def beat(self, beat: Beat) -> None:
         if self._beat is None or beat.steps > self._beat.steps or beat.phase != self._beat.phase:
@@ -124,22 +132,32 @@ class Vigil:
 
     # --- stacks -----------------------------------------------------------------------------------
 
-    def _file(self, pid: int) -> Path | None:
-        return self._stacks / f"{pid}.txt" if self._stacks else None
+    def _written(self, pid: int) -> bytes:
+        """All the stacks that a process has written so far; OSError where it has no file for them."""
+        if self._folder is None:
+            raise FileNotFoundError
+        return self._folder.folder(STACKS).read(f"{pid}.txt", MOST)
+
+    def _is_ready(self, pid: int, armed: Armed) -> bool:
+        """Whether it would write its stacks, and into our file: it may have closed that, and opened one of its own."""
+        if self._folder is None or not procfs.catches(pid, armed.number):
+            return False  # an unhandled signal would end it: exec'ed away
+        try:
+            ours, its = self._folder.folder(STACKS).stat(f"{pid}.txt"), os.stat(f"/proc/{pid}/fd/{armed.fd}")
+        except OSError:
+            return False
+        return (ours.st_dev, ours.st_ino) == (its.st_dev, its.st_ino)
 
     def _ask_for_stacks(self, now: float) -> None:
         pid = self._beat.pid if self._beat else self._pid
-        number = self._signal.get(pid)
+        armed = self._armed.get(pid)
         last = self._dumps[-1][0] if self._dumps else None
         due = last is None or now - last >= DUMP_APART
-        if not due or self._asked is not None or number is None:
+        if not due or self._asked is not None or armed is None or not self._is_ready(pid, armed):
             return
-        file = self._file(pid)
-        if file is None or not procfs.catches(pid, number):
-            return  # an unhandled signal would end it: exec'ed away, or not armed
         try:
-            size = file.stat().st_size
-            os.kill(pid, number)
+            size = len(self._written(pid))
+            os.kill(pid, armed.number)
         except OSError:
             return
         self._asked = (now, size)
@@ -148,10 +166,9 @@ class Vigil:
         if self._asked is None:
             return
         pid = self._beat.pid if self._beat else self._pid
-        file = self._file(pid)
         asked, offset = self._asked
         try:
-            text = file.read_bytes()[offset:].decode(errors="replace") if file else ""
+            text = self._written(pid)[offset:].decode(errors="replace")
         except OSError:
             text = ""
         if text.endswith("\n") and "File" in text:

@@ -8,10 +8,10 @@ from pathlib import Path
 from ..facts import Verdict
 from ..machine import cgroup, procfs
 from . import scene
-from .conclude import conclude
+from .conclude import conclude, file_away
 from .judge import Judge, Subject
 from .options import RunOptions
-from .records import open_record, write_head
+from .records import open_record
 
 
 class NotThere(Exception):
@@ -32,15 +32,16 @@ def watch(
     known = find(pid)
     argv = tuple(procfs.command_line(pid)) or (known.name,)
     options = RunOptions(argv, runs, name=name, guards=frozenset({"hang"}), hang_after=hang_after, quiet=False)
-    record = open_record(options)
+    record = open_record(options, environment, watched=True)
     if record is None:
         raise NotThere("nothing can be recorded here: neither the runs nor the temp directory can be written")
-    write_head(record, options, environment, watched=True)
     before = scene.before(cgroup.placement(pid), None, str(runs), environment)
     before.lacked.append("output: it went elsewhere before keepfit came")
     judge = Judge(options, record.run, record.journal, before, link=None)
     record.journal.write("attempt", n=1, pid=pid, start=known.start)
+    record.journal.write("scene", n=1, **scene.opening(before))
     judge.run(Subject(pid, known.start, watched=True))
-    verdict = conclude(record.run, record.run.path.parent)
+    verdict = conclude(record.run)
     record.journal.write("end")
+    file_away(record.run)
     return verdict

@@ -11,19 +11,21 @@ def _start():
     record = os.environ.get("KEEPFIT_RECORD")
     if not record or os.environ.get("KEEPFIT_DISABLE") == "1" or sys.version_info < (3, 8):
         return
-    import importlib
-    import types
-
-    # A package that exists only here: it leads to keepfit's own folder without putting anything on
-    # sys.path, and without running keepfit/__init__.py.
-    package = types.ModuleType("_keepfit")
-    package.__path__ = [os.path.dirname(os.path.dirname(_here))]
-    sys.modules["_keepfit"] = package
-    importlib.import_module("_keepfit.agent.entry").start(record)
+    # Executed, not imported: what is imported shows in `sys.modules`, and in what -X importtime prints.
+    path = os.path.join(os.path.dirname(_here), "dormant.py")
+    loader = sys.modules["_frozen_importlib_external"].SourceFileLoader("_keepfit.agent.dormant", path)
+    code = loader.get_code(loader.name)
+    # Python knows the frames of its import machinery by their file, and leaves them out of tracebacks. What waits
+    # for imports belongs to it.
+    sys.modules["_imp"]._fix_co_filename(code, "<frozen importlib._bootstrap>")
+    names = {"__name__": loader.name, "__file__": path}
+    exec(code, names)
+    names["start"](record)
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [entry for entry in sys.path if entry != _here]
+sys.path_importer_cache.pop(_here, None)
 try:
     _start()
 except Exception:  # whatever fails in keepfit, the training goes on

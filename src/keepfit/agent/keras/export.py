@@ -1,7 +1,6 @@
 """A saved state put back into its model, and saved as Keras does."""
 
 import json
-import os
 import sys
 from importlib import import_module
 
@@ -9,10 +8,10 @@ from ...blackbox import safetensors, states
 from ..tensorflow import variables
 
 
-def main(config, generation, target):
-    """Exit status; the last line of stderr says why it was not possible."""
+def main(generation, target):
+    """Exit status; the last line of stderr says why it was not possible. The model's configuration comes from stdin."""
     try:
-        _export(config, generation, target)
+        _export(sys.stdin.read(), generation, target)
     except Exception as error:
         print(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", file=sys.stderr)
         return 1
@@ -21,12 +20,11 @@ def main(config, generation, target):
 
 def _export(config, generation, target):
     keras = import_module("keras")
-    with open(config) as file:
-        model = keras.saving.deserialize_keras_object(json.load(file))
+    model = keras.saving.deserialize_keras_object(json.loads(config))
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
         optimizer.build(model.trainable_variables)
-    reader = safetensors.Reader(os.path.join(generation, states.STATE))
+    reader = safetensors.Reader(states.Generation.at(generation).open_file(states.STATE))
     _put(reader, "model/", model.weights)
     if optimizer is not None:
         _put(reader, "optimizer/", optimizer.variables)

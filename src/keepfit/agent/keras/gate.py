@@ -22,9 +22,11 @@ def install(source, missing, clip=None):
     wrap(trainer, "_make_function", gate.making, missing)
     wrap(trainer, "_autoconvert_optionals", gate.converting, missing)
     wrap(import_module(source + "trainers.trainer").Trainer, "_compute_loss", gate.losing, missing)
-    wrap(import_module(source + "optimizers.base_optimizer").BaseOptimizer, "apply", gate.applying, missing)
+    wrap(
+        import_module(source + "optimizers.base_optimizer").BaseOptimizer, "apply", gate.applying, missing, entered=True
+    )
     scaled = import_module(source + "optimizers.loss_scale_optimizer").LossScaleOptimizer
-    wrap(scaled, "apply", gate.applying_scaled, missing)
+    wrap(scaled, "apply", gate.applying_scaled, missing, entered=True)
     return gate
 
 
@@ -270,7 +272,9 @@ class Gate:
 def _trace(step_func, data):
     """The step's graph before its first call: only then all metrics have their variables. It is traced once anyway."""
     if hasattr(step_func, "get_concrete_function"):
-        step_func.get_concrete_function(tf().nest.map_structure(present, data))
+        # An error in it shows as many of TensorFlow's frames as one in a call would.
+        filtering = import_module("tensorflow.python.util.traceback_utils").filter_traceback
+        filtering(step_func.get_concrete_function)(tf().nest.map_structure(present, data))
 
 
 def _with_state(watched, flags, changed):

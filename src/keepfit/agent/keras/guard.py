@@ -31,9 +31,9 @@ def install(source, heart, missing):
     for step in STEPS:
         wrap(trainer, f"{step}_step", guard.stepping(step), missing)
         wrap(trainer, f"make_{step}_function", guard.making(step), missing)
-    wrap(import_module(source + "trainers.trainer").Trainer, "compile", guard.compiling, missing)
+    wrap(import_module(source + "trainers.trainer").Trainer, "compile", guard.compiling, missing, entered=True)
     optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
-    wrap(optimizer, "apply_gradients", guard.applying, missing)
+    wrap(optimizer, "apply_gradients", guard.applying, missing, entered=True)
     heart.at_ease.append(guard.heed)
     return guard
 

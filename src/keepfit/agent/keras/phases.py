@@ -6,11 +6,10 @@ The hooks sit on Keras' own trainer and on its list of callbacks (`moments`), no
 import json
 import os
 import sys
-from functools import wraps
+from functools import partial
 from importlib import import_module
 
-from ..hooks import during, wrap
-from ..lifeline import OURS
+from ..hooks import during, wrap, wrapped
 from . import guard, keeper, moments, planning, replay, verifying, watch
 
 
@@ -19,7 +18,6 @@ def install(keras, heart):
     missing = []
     source = "keras.src." if "keras.src" in sys.modules else "keras."
     trainer = import_module(source + "trainers.trainer").Trainer
-    _hide_our_frames(source)
     backend = import_module(source + "backend").backend()
     on_tensorflow = backend == "tensorflow"
     kept = _keeper(source, heart, missing) if on_tensorflow else None
@@ -39,17 +37,17 @@ def install(keras, heart):
         if "_maybe_symbolic_build" in vars(owner):
             wrap(owner, "_maybe_symbolic_build", _building(heart), missing)
         if "train_on_batch" in vars(owner):
-            wrap(owner, "train_on_batch", around_batch, missing)
-    wrap(trainer, "compile", during(heart, "build", only_from="data"), missing)
+            wrap(owner, "train_on_batch", around_batch, missing, entered=True)
+    wrap(trainer, "compile", during(heart, "build", only_from="data"), missing, entered=True)
     layer = import_module(source + "layers.layer").Layer
-    wrap(layer, "add_weight", during(heart, "build", only_from="data"), missing)
+    wrap(layer, "add_weight", during(heart, "build", only_from="data"), missing, entered=True)
     functional = import_module(source + "models.functional").Functional
-    wrap(functional, "__init__", during(heart, "build", only_from="data"), missing)
+    wrap(functional, "__init__", during(heart, "build", only_from="data"), missing, entered=True)
     saving = import_module(source + "saving.saving_api")
     for name in ("save_model", "save_weights"):
-        wrap(saving, name, _saving(heart), missing)
+        wrap(saving, name, _saving(heart), missing, entered=True)
     optimizer = import_module(source + "optimizers.base_optimizer").BaseOptimizer
-    wrap(optimizer, "apply", _applying(heart), missing)
+    wrap(optimizer, "apply", _applying(heart), missing, entered=True)
     if on_tensorflow:
         guarding = guard.install(source, heart, missing)
         if kept is not None:
@@ -85,14 +83,6 @@ def _trainers(trainer, keras):
     return [kind for kind in keras.Model.__mro__ if issubclass(kind, trainer)]
 
 
-def _hide_our_frames(source):
-    """Keras cuts its own frames out of the user's tracebacks; ours between them go the same way."""
-    filtering = import_module(source + "utils.traceback_utils")
-    excluded = getattr(filtering, "_EXCLUDED_PATHS", None)
-    if isinstance(excluded, tuple):
-        filtering._EXCLUDED_PATHS = (*excluded, OURS)
-
-
 def _wrap_loop(owner, name, heart, around=None):
     """`fit` and its kin, from the inside of Keras' traceback filter, so that we leave no frame."""
     decorated = vars(owner).get(name)
@@ -104,8 +94,8 @@ def _wrap_loop(owner, name, heart, around=None):
         refilter = import_module(decorated.__globals__["__name__"]).filter_traceback
     original = inner or decorated
     if around is not None:
-        original = wraps(original)(around(original))
-    loop = wraps(original)(loop_around(heart, original))
+        original = wrapped(original, around)
+    loop = wrapped(original, partial(loop_around, heart), entered=True)
     setattr(owner, name, refilter(loop) if refilter else loop)
 
 

@@ -9,7 +9,6 @@ import functools
 import json
 import os
 from importlib import import_module
-from pathlib import Path
 
 from ...blackbox.states import Generation
 from ..packing import unpack
@@ -20,8 +19,7 @@ from .blame import Blame
 
 
 def install(source, missing, guarding, owners):
-    path = Path(os.environ["KEEPFIT_REPLAY"])
-    generation = Generation(path)
+    generation = Generation.at(os.environ["KEEPFIT_REPLAY"])
     player = Player(source, gate.install(source, missing), guarding, generation)
     for owner in owners:
         if "fit" in vars(owner):

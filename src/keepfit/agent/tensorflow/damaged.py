@@ -20,7 +20,7 @@ def leave_out(missing):
 
         return map
 
-    wrap(datasets, "map", mapping, missing)
+    wrap(datasets, "map", mapping, missing, entered=True)
 
 
 def left_out(dataset, ended):

@@ -14,10 +14,9 @@ REFUSED = 64  # exit status
 
 def keeping_of(heart):
     """The one of this process; None where nothing is to be kept."""
-    entropy = heart.entropy
-    if heart.keeping is None and heart.alive and entropy is not None:
+    if heart.keeping is None and heart.alive and heart.identity is not None:
         vault = states.Vault(os.environ["KEEPFIT_STATES"])
-        heart.keeping = Keeping(heart, vault, os.environ.get("KEEPFIT_RESUME", ""), entropy.identity)
+        heart.keeping = Keeping(heart, vault, os.environ.get("KEEPFIT_RESUME", ""), heart.identity)
     return heart.keeping
 
 

@@ -21,15 +21,15 @@ def install(tensorflow, heart):
     loop = HandWrittenLoop(heart)
     heart.loop = loop
     tracing = import_module("tensorflow.python.eager.polymorphic_function.tracing_compilation")
-    wrap(tracing, "_create_concrete_function", _tracing(heart), missing)
+    wrap(tracing, "_create_concrete_function", _tracing(heart), missing, entered=True)
     iterator = import_module("tensorflow.python.data.ops.iterator_ops").OwnedIterator
-    wrap(iterator, "__init__", _born(heart, loop), missing)
-    wrap(iterator, "__next__", _next(heart, loop), missing)
-    wrap(tensorflow.GradientTape, "__enter__", _tape(heart, loop), missing)
+    wrap(iterator, "__init__", _born(heart, loop), missing, entered=True)
+    wrap(iterator, "__next__", _next(heart, loop), missing, entered=True)
+    wrap(tensorflow.GradientTape, "__enter__", _tape(heart, loop), missing, entered=True)
     if json.loads(os.environ.get("KEEPFIT_NUMBERS") or "{}").get("bad_sample") == "skip":
         damaged.leave_out(missing)
-    if heart.entropy is not None:
-        seeds.install(heart.entropy.seed, missing)
+    if heart.seed is not None:
+        seeds.install(heart.seed, missing)
     return missing
 
 

@@ -29,7 +29,7 @@ class Saving:
         self._effort = 0.0  # and seconds of a core that writing it took
         self._ended = None  # when the last `fit` ended
         self._tell_at = 0.0
-        self._described = set()  # numbers of `fit` whose model was written down
+        self._described = {}  # number of a `fit` -> the file that its model was written to, and its checksum
 
     def begin(self):
         """A `fit` begins: its first step is saved, and from then on a death costs little."""
@@ -60,8 +60,8 @@ class Saving:
         began = time.monotonic()
         snapshot = session.snapshot(kind, epoch, batch, between)
         if session.number not in self._described:
-            self._described.add(session.number)
-            self._describe(session)
+            self._described[session.number] = self._describe(session)
+        snapshot.lies_beside(self._described[session.number])
         if snapshot.left_out:
             self._report("left-out", names=snapshot.left_out[:3])
             self._due = float("inf")
@@ -85,11 +85,12 @@ class Saving:
 
     def _describe(self, session):
         """The model's own configuration, once, where it has one: what `export` builds it from."""
+        name = states.config_name(session.number)
         try:
-            if (known := session.configuration()) is not None:
-                self._vault.keep(states.config_name(session.number), known)
+            known = session.configuration()
+            return {} if known is None else {name: self._vault.keep(name, known)}
         except Exception:  # classes of the script's own: then there are only the weights
-            return
+            return {}
 
     def _draft(self, snapshot):
         """Where it is written; None where the disk has no room, after the older generation had to go."""

@@ -1,6 +1,7 @@
 """A state on its way to the disk, and one on its way back."""
 
 import os
+from dataclasses import replace
 
 from ...blackbox import safetensors, states
 from ..peak import anonymous, most
@@ -118,6 +119,10 @@ class Snapshot:
         """Whether there is room for a second copy of everything beside the steps to come."""
         return not limit or most() + self.bytes < MARGIN * limit
 
+    def lies_beside(self, files):
+        """Files beside the generations that belong to it: {name: checksum}."""
+        self.manifest = replace(self.manifest, beside=files)
+
     def copy(self):
         """The values now. Where it is not called they are read when they are written: then nothing may train."""
         self._held = [variables.read(variable) for variable in self._held]
@@ -154,7 +159,7 @@ class Reader:
     """A generation's tensors, going back where they came from."""
 
     def __init__(self, generation):
-        self._file = safetensors.Reader(str(generation.path / states.STATE))
+        self._file = safetensors.Reader(generation.open_file(states.STATE))
         self._names = [name for name in self._file.slots if not name.startswith(TENSOR)]
 
     def misfit(self, wanted):

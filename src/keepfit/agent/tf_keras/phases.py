@@ -14,10 +14,10 @@ def install(tf_keras, heart):
     moments.install(import_module("tf_keras.src.callbacks").CallbackList, heart, missing)
     model = import_module("tf_keras.src.engine.training").Model
     for name in ("fit", "evaluate", "predict"):
-        wrap(model, name, functools.partial(loop_around, heart), missing)
+        wrap(model, name, functools.partial(loop_around, heart), missing, entered=True)
     version = tf_keras.__version__
     refusal = planning.refusing(heart, f"Keras 3 was expected; this is legacy Keras {version}")
-    wrap(model, "fit", refusal if planning.is_wanted() else _announcing(heart, version), missing)
+    wrap(model, "fit", refusal if planning.is_wanted() else _announcing(heart, version), missing, entered=True)
     return missing
 
 

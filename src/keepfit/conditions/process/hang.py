@@ -25,9 +25,9 @@ The stacks name the line every thread stands in.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from ...facts import Attempt, Evidence, Remedy
+from ...quick import dataclass
 from ..catalogue import OWN_ACT, Condition, Diagnosis
 from ..reading import at, by_exit, own_frame_of
 
