@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,13 @@ def keepfit(runs, *words, **more):
         (("run", "--"), 64, "a command was expected after --"),
         (("run", "--memory", "lots", "--", "true"), 64, "received 'lots'"),
         (("run", "--memory", "0", "--", "true"), 64, "received '0'"),
+        (("run", "--memory", "3", "--", "true"), 64, "did you mean 3GiB?"),
+        (("plan", "--memory", "3", "--", "true"), 64, "did you mean 3GiB?"),
+        (("python", "train.py"), 64, "did you mean: keepfit run -- python train.py"),
+        (("runs", "--since", "soon"), 64, "received 'soon'"),
+        (("runs", "--remove-older", "30 years"), 64, "received '30 years'"),
+        (("runs", "--yes"), 64, "--remove or --remove-older was expected"),
+        (("runs", "--remove", "nothing"), 64, "no runs are recorded"),
         (("run", "--guard", "nonsense", "--", "true"), 64, "received nonsense"),
         (("run", "--hang-after", "-3", "--", "true"), 64, "received '-3'"),
         (("run", "--restarts", "many", "--", "true"), 64, "received 'many'"),
@@ -100,10 +108,43 @@ def test_the_rules_document(runs):
     assert {"code", "condition", "severity", "moments"} <= set(document["rules"][0])
 
 
-@pytest.mark.parametrize("word", ["KF101", "kf101", "cgroup_oom", "cgroup-memory-limit"])
+@pytest.mark.parametrize("word", ["KF101", "kf101", "101", "cgroup_oom", "cgroup-memory-limit"])
 def test_explain_by_any_of_its_names(runs, word):
     done = keepfit(runs, "explain", word)
     assert "KF101" in done.stdout and "How keepfit knows" in done.stdout
+
+
+def test_explain_oom_lists_all_of_them(runs):
+    shown = keepfit(runs, "explain", "oom").stdout
+    for cause in ("host_oom", "cgroup_oom", "memory_budget", "gpu_oom", "allocation_failed", "shm_full"):
+        assert f" {cause} " in shown
+
+
+def test_a_budget_beyond_what_there_is_is_remarked(runs):
+    outcome = stage.run(runs, ["true"], ["--memory", "900GiB"])
+    assert outcome.status == 0
+    assert re.search(r"keepfit: --memory 900\.00 GiB is more than there is: .* that is the limit\n", outcome.stderr)
+    assert stage.run(runs, ["true"], ["--memory", "100MiB"]).stderr == ""
+
+
+def test_a_budget_by_the_environment(runs):
+    assert stage.run(runs, ["true"], KEEPFIT_MEMORY="900GiB").stderr.startswith("keepfit: --memory 900.00 GiB")
+    assert "KEEPFIT_MEMORY" in keepfit(runs, "run", "--", "true", KEEPFIT_MEMORY="much").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "guards"),
+    [
+        (["--guard", "none"], []),
+        (["--guard", "none", "--hang-after", "20"], ["hang"]),
+        (["--guard", "memory", "--on-nan", "stop"], ["memory", "numbers"]),
+        (["--guard", "none", "--clip", "auto"], ["numbers"]),
+        (["--guard", "none", "--resume", "auto"], ["checkpoint"]),
+    ],
+)
+def test_an_option_that_asks_for_a_guard_switches_it_on(runs, words, guards):
+    (head,) = stage.run(runs, ["true"], words).events("run")
+    assert head["guards"] == guards
 
 
 def test_doctor(runs):

@@ -30,7 +30,7 @@ DEATH = Verdict(
 
 SCREEN = """\
 keepfit: killed by the kernel: the container's memory limit was reached                                KF101 · certain
-  where      epoch 0, step 3, training
+  where      epoch 1, step 4, training
   evidence   cgroup: cgroup /box: oom_kill 0 → 1 while pid 4758 ran
              kernel: “Killed process 4758 (python)”, CONSTRAINT_MEMCG of cgroup /box
              samples: use 1.50 GiB of 1.50 GiB (cgroup /box)
@@ -49,7 +49,7 @@ keepfit: a Python exception: KeyError: 'label'                                  
 
 STORY_SCREEN = """\
 keepfit: finished; at attempt 9 (resumed at epoch 7, batch 1)                                          KF500 · certain
-  where      epoch 9, step 19, end, attempt 9
+  where      epoch 10, step 20, end, attempt 9
   evidence   exit: pid 2273 exited with status 0
   attempts   4 before: 3 × killed_unknown, 1 × segfault
              5: hang after 9 s, resumed at epoch 3, batch 2
@@ -109,7 +109,7 @@ words = st.text(max_size=400)
 
 
 @given(words, st.lists(words, max_size=9), st.lists(words, max_size=6), words, st.integers(40, 200))
-def test_never_more_than_twelve_lines_nor_a_control_character(summary, says, lacked, code, width):
+def test_a_wide_screen_has_twelve_lines_and_a_narrow_one_the_same_words(summary, says, lacked, code, width):
     verdict = replace(
         DEATH,
         summary=summary,
@@ -117,8 +117,10 @@ def test_never_more_than_twelve_lines_nor_a_control_character(summary, says, lac
         lacked=tuple(lacked),
         code_line=code,
     )
-    screen = verdict_text.render(verdict, width=width)
-    assert len(screen.split("\n")) <= 12
+    screen, wide = verdict_text.render(verdict, width=width), verdict_text.render(verdict)
+    assert len(wide.split("\n")) <= 12
+    assert "".join(screen.split()) == "".join(wide.split()), "nothing is cut"
+    assert all(len(line) <= width for line in screen.split("\n"))
     assert not any(ord(c) < 32 and c != "\n" for c in screen) and "\x1b" not in screen
 
 
@@ -129,6 +131,17 @@ def test_hostile_text_is_shown_not_obeyed():
 def test_tables_fit_and_escape():
     text = tables.render(("A", "B"), [["x\x1b", "y" * 300]], width=50)
     assert all(len(line) <= 50 for line in text.splitlines()) and "\x1b" not in text
+    assert text.count("y") == 300, "it is wrapped, and nothing is cut"
+
+
+def test_a_narrow_table_goes_on_in_the_next_line():
+    header, row = ("RUN", "NAME", "STATE", "COMMAND"), ["2026-k7f3", "night", "died", "python train.py --rows 5"]
+    assert tables.render(header, [row], width=30).splitlines() == [
+        "RUN        NAME   STATE",
+        "    COMMAND",
+        "2026-k7f3  night  died",
+        "    python train.py --rows 5",
+    ]
 
 
 def test_ages():

@@ -115,6 +115,7 @@ class Heart:
         self.at_ease: list[Callable[[], None]] = []  # what is looked after now and then, between two steps
         self.at_epoch: list[Callable[[Any], None]] = []  # told of the model whose epoch begins
         self.at_end: list[Callable[[], None]] = []  # told that an epoch, or a loop of the framework's, is over
+        self.batch_told: Any = None  # how callbacks are told of a batch, where somebody has a say in that
         self.at_error: list[Callable[[BaseException], None]] = []  # told what ended it
         self.graphs: dict[str, Any] | None = None  # graphs by name, while somebody wants what is traced
         self.journal: JournalWriter | None = None

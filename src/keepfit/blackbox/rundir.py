@@ -11,6 +11,7 @@ batches/        batches whose step was not finite, and the weights they met
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from functools import cached_property
@@ -22,6 +23,7 @@ JOURNAL, RING, STDOUT, STDERR, LOCK = "journal.jsonl", "ring", "stdout", "stderr
 STACKS, CHECKPOINTS, BATCHES = "stacks", "checkpoints", "batches"
 
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
+_ID = re.compile(rf"\d{{8}}-\d{{6}}-[{_ALPHABET}]{{4,8}}")
 
 
 def default_runs_directory(environment: Mapping[str, str]) -> Path:
@@ -45,6 +47,24 @@ def new_id(now: float | None = None) -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.localtime(now)) + "-" + suffix
 
 
+def following(run_id: str) -> str:
+    """The next id of the same second: a run that begins later sorts later, also when the clock was set back."""
+    if not run_id:
+        return ""
+    date, dash, suffix = run_id.rpartition("-")
+    base, number = len(_ALPHABET), 0
+    for letter in suffix:
+        number = number * base + _ALPHABET.index(letter)
+    number += 1
+    if number >= base ** len(suffix):
+        return run_id + _ALPHABET[0]  # the last there is: a longer one sorts behind it
+    letters = ""
+    for _ in suffix:
+        number, place = divmod(number, base)
+        letters = _ALPHABET[place] + letters
+    return date + dash + letters
+
+
 class RunDirectory:
     """One run's record. Nothing in it is used before it is known that it is ours alone, and so is what is above it."""
 
@@ -56,7 +76,8 @@ class RunDirectory:
         runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         above = Folder.open(str(runs))
         for _ in range(8):
-            run = cls(runs / new_id())
+            newest = max((name for name in above.names() if _ID.fullmatch(name)), default="")
+            run = cls(runs / max(new_id(), following(newest)))
             try:
                 run.folder = above.make(run.id)
             except FileExistsError:

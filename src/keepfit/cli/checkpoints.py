@@ -31,7 +31,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"run {run.id} has no saved states", file=sys.stderr)
     else:
         header = ("STATE", "OF", "GOES ON AT", "SIZE", "SAVED", "VERIFIED")
-        print(tables.render(header, [_row(state) for state in found], colours=style.wanted(sys.stdout)))
+        rows = [_row(state) for state in found]
+        print(tables.render(header, rows, style.width(sys.stdout), style.wanted(sys.stdout)))
     return 0
 
 
@@ -58,5 +59,5 @@ def _row(state: dict[str, object]) -> list[str]:
         return [number, "-", "-", bytes_, "-", f"damaged: {state['why']}"]
     ended = state["kind"] == "end"
     where = "its end" if ended else f"epoch {int(str(state['epoch'])) + 1}, batch {int(str(state['batch'])) + 1}"
-    saved = f"{tables.age(time.time() - float(str(state['written_at'])))} ago"
+    saved = tables.ago(time.time() - float(str(state["written_at"])))
     return [number, f"fit {state['fit']}", where, bytes_, saved, "good"]

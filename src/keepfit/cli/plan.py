@@ -19,7 +19,7 @@ from ..supervise.launch import CannotLaunch
 from ..supervise.nested import stand_aside
 from . import UserError
 from .run import parse as parse
-from .selection import add_json, add_runs_directory, positive, print_json, runs_directory, say, size
+from .selection import add_json, add_runs_directory, memory, positive, print_json, runs_directory, say, size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         wanted = planning.PlanOptions(
             argv=tuple(args.command),
-            memory=size("--memory", args.memory),
+            memory=memory(args),
             device=_device(args.device) if args.device is not None else None,
             reserve=0 if args.reserve in (None, "0") else size("--reserve", args.reserve),
             multiple=_whole("--multiple-of", args.multiple_of),

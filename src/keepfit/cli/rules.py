@@ -20,7 +20,7 @@ def main(args: argparse.Namespace) -> int:
         print_json({"schema": "keepfit.rules/1", "rules": [_document(condition) for condition in conditions]})
         return 0
     rows = [[c.code, c.cause or "", c.root or "", c.title] for c in conditions]
-    print(tables.render(("CODE", "CAUSE", "ROOT", "WHAT"), rows, colours=style.wanted(sys.stdout)))
+    print(tables.render(("CODE", "CAUSE", "ROOT", "WHAT"), rows, style.width(sys.stdout), style.wanted(sys.stdout)))
     return 0
 
 

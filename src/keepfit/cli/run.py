@@ -18,11 +18,12 @@ from ..supervise import options as supervise_options
 from ..supervise.launch import CannotLaunch
 from ..supervise.nested import stand_aside
 from ..supervise.options import RunOptions
-from ..supervise.policy import where
-from ..supervise.records import newest, unfinished
+from ..supervise.records import unfinished
 from ..supervise.run import supervise
 from . import UserError
-from .selection import add_runs_directory, find_run, positive, runs_directory, say, size
+from .selection import add_runs_directory, find_run, memory, positive, runs_directory, say, size
+
+_OF_THIS_START = ("help", "resume", "force_resume", "runs_dir", "apply")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,13 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--on-nan",
         metavar="WHAT",
-        default="skip",
-        help="a step that is not finite: skip (not applied), rollback (to a saved state, lower learning rate) or stop",
+        help="a step that is not finite: skip (not applied; the default), rollback (to a saved state, lower learning "
+        "rate) or stop. Saying skip or rollback also hides it from callbacks such as TerminateOnNaN",
     )
     parser.add_argument(
         "--on-bad-sample",
         metavar="WHAT",
-        default="stop",
         help="a sample that a tf.data map fails on: skip (left out) or stop (as TensorFlow does)",
     )
     parser.add_argument(
@@ -88,7 +88,19 @@ def parse(parser: argparse.ArgumentParser, words: list[str]) -> argparse.Namespa
     cut = words.index("--") if "--" in words else len(words)
     args = parser.parse_args(words[:cut])
     args.command = args.command + words[cut + 1 :]
+    args.words = _as_typed(parser, args)
     return args
+
+
+def _as_typed(parser: argparse.ArgumentParser, args: argparse.Namespace) -> tuple[str, ...]:
+    """The options once more, for whoever goes on with this run; without those that say which run that is, and where."""
+    words: list[str] = []
+    for action in parser._actions:
+        value = getattr(args, action.dest, action.default)
+        if action.dest in _OF_THIS_START or not action.option_strings or value == action.default:
+            continue
+        words += action.option_strings[-1:] if action.nargs == 0 else [action.option_strings[-1], str(value)]
+    return tuple(words)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -116,17 +128,25 @@ def _options(args: argparse.Namespace) -> RunOptions:
             argv=tuple(args.command),
             runs=runs_directory(args),
             name=args.name,
-            memory=size("--memory", args.memory),
-            guards=supervise_options.parse_guards(args.guard),
+            memory=memory(args),
+            guards=supervise_options.asked_for(
+                supervise_options.parse_guards(args.guard),
+                hang_after=args.hang_after,
+                on_nan=args.on_nan,
+                on_bad_sample=args.on_bad_sample,
+                clip=args.clip,
+                resume=args.resume != "none",
+            ),
             hang_after=positive("--hang-after", args.hang_after),
             restarts=0 if args.no_restart else _count("--restarts", args.restarts),
             quiet=args.quiet,
-            on_nan=_one_of("--on-nan", args.on_nan, supervise_options.ON_NAN),
-            on_bad_sample=_one_of("--on-bad-sample", args.on_bad_sample, supervise_options.ON_BAD_SAMPLE),
+            on_nan=_one_of("--on-nan", args.on_nan, supervise_options.ON_NAN) if args.on_nan else None,
+            on_bad_sample=_one_of("--on-bad-sample", args.on_bad_sample or "stop", supervise_options.ON_BAD_SAMPLE),
             clip=_clip(args.clip),
             keep=0 if args.keep_batch == "0" else size("--keep-batch", args.keep_batch),
             force_resume=args.force_resume,
             before=args.before,
+            words=args.words,
         )
     except ValueError as error:
         raise UserError(str(error)) from None
@@ -174,9 +194,8 @@ def _conclusion(run: RunDirectory, options: RunOptions) -> str:
     if verdict.outcome == "finished":
         return f"keepfit: {verdict.summary}" if verdict.summary != "finished" else ""
     from ..report import style, verdict_text
+    from ..supervise import way_on
 
-    text = "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr))
-    saved = newest(run)
-    if saved is not None:
-        text += f"\nkeepfit: saved at {where(saved)}; go on with: keepfit run --resume {run.id} -- …"
-    return text
+    further = way_on.of(run, verdict)
+    told = (further.saved_at, further.command) if further is not None else ("", "")
+    return "\n" + verdict_text.render(verdict, style.wanted(sys.stderr), style.width(sys.stderr), *told)

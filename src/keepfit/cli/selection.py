@@ -75,6 +75,14 @@ def print_json(document: dict[str, Any]) -> None:
     print(json.dumps(shapes.plain(document), indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def memory(args: argparse.Namespace) -> int | None:
+    """`--memory`, else `$KEEPFIT_MEMORY`."""
+    typed: str | None = args.memory
+    if typed is not None:
+        return size("--memory", typed)
+    return size("KEEPFIT_MEMORY", os.environ.get("KEEPFIT_MEMORY") or None)
+
+
 @overload
 def size(name: str, text: str) -> int: ...
 @overload

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 
-from ..facts import verdict_json
+from ..facts import Remedy, verdict_json
 from ..report import style, verdict_text
+from ..supervise import way_on
 from ..supervise.conclude import revisit
 from .selection import add_json, add_run, add_runs_directory, find_run, print_json, runs_directory
 
@@ -18,9 +20,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    verdict = revisit(find_run(runs_directory(args), args.run))
+    run = find_run(runs_directory(args), args.run)
+    verdict = revisit(run)
+    further = way_on.of(run, verdict)
     if args.json:
+        if further is not None:
+            remedy = Remedy(f"go on from {further.saved_at}", further.command)
+            verdict = replace(verdict, remedies=(*verdict.remedies, remedy))
         print_json(verdict_json(verdict))
-    else:
-        print(verdict_text.render(verdict, style.wanted(sys.stdout), style.width(sys.stdout)))
+        return 0
+    told = (further.saved_at, further.command) if further is not None else ("", "")
+    print(verdict_text.render(verdict, style.wanted(sys.stdout), style.width(sys.stdout), *told))
     return 0

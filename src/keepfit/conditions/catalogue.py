@@ -64,6 +64,7 @@ class Condition:
     preflight: Callable[[Report], str | None] | None = None
     advice: Callable[[Attempt], tuple[Remedy, ...]] | None = None  # remedies that depend on the run
     doc: str = ""
+    family: str = ""  # the folder it lies in; of third parties there is none
 
     @property
     def moments(self) -> tuple[str, ...]:
@@ -98,11 +99,11 @@ def findings(report: Report, moment: str = "watch") -> list[Finding]:
     return found
 
 
-def _with_doc(module: ModuleType) -> Condition:
+def _with_doc(module: ModuleType, family: str = "") -> Condition:
     from dataclasses import replace
 
     condition: Condition = module.CONDITION
-    return replace(condition, doc=(module.__doc__ or "").strip())
+    return replace(condition, doc=(module.__doc__ or "").strip(), family=family)
 
 
 @cache
@@ -115,7 +116,7 @@ def built_in() -> tuple[Condition, ...]:
         for entry in pkgutil.iter_modules(package.__path__):
             module = import_module(f".{family}.{entry.name}", __package__)
             if hasattr(module, "CONDITION"):
-                found.append(_with_doc(module))
+                found.append(_with_doc(module, family))
     return tuple(sorted(found, key=lambda condition: condition.code))
 
 

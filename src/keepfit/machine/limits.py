@@ -14,6 +14,8 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?", re.IGNORECASE)
 
 MOST = float(1 << 60)  # bytes that anybody could mean
+LEAST_WITHOUT_UNIT = 1 << 16  # below it a plain number was not meant as bytes
+MOST_GIB = 1 << 12  # of which somebody may have forgotten the unit
 
 # Kept back from the host's memory: below this the kernel itself is in trouble, and so is the desktop.
 HOST_RESERVE_SHARE = 0.01
@@ -27,6 +29,9 @@ def parse_size(text: str) -> int:
     bytes_of_it = float(match[1]) * _UNITS[(match[2] or "").lower()] if match else 0.0
     if not 1 <= bytes_of_it < MOST:
         raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text[:40]!r}")
+    if match is not None and not match[2] and bytes_of_it < LEAST_WITHOUT_UNIT:
+        meant = f"; did you mean {match[1]}GiB?" if bytes_of_it < MOST_GIB else ""
+        raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text[:40]!r}, which is bytes{meant}")
     return int(bytes_of_it)
 
 

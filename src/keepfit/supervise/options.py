@@ -24,13 +24,28 @@ class RunOptions:
     hang_after: float | None = None
     restarts: int = 3
     quiet: bool = False
-    on_nan: str = ON_NAN[0]
+    on_nan: str | None = None  # as ON_NAN has it; None: nothing was said, and callbacks see what was not finite
     on_bad_sample: str = ON_BAD_SAMPLE[-1]
     clip: str | None = None  # the most that the norm of all gradients may be, or auto
     keep: int = KEEP  # bytes of a poisoned batch that go into the record; 0: none do
     continued: RunDirectory | None = None  # an unfinished run that is to go on
     force_resume: bool = False  # whatever has changed
+    words: tuple[str, ...] = ()  # these options, as they are typed
     before: Before = field(default_factory=Before)  # Python came
+
+
+def asked_for(guards: frozenset[str], **options: object) -> frozenset[str]:
+    """The guards, and those that an option asks for by being given: `--guard none --hang-after 20` looks for a hang."""
+    return guards | {_ASKS_FOR[name] for name, value in options.items() if value not in (None, False)}
+
+
+_ASKS_FOR = {
+    "hang_after": "hang",
+    "on_nan": "numbers",
+    "on_bad_sample": "numbers",
+    "clip": "numbers",
+    "resume": "checkpoint",
+}
 
 
 def parse_guards(text: str) -> frozenset[str]:

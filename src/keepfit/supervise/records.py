@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,9 @@ def reopen(run: RunDirectory, options: RunOptions, environment: Mapping[str, str
     if (damage := _all_damaged(run)) is not None:
         os.close(lock)
         raise CannotLaunch(f"run {run.id} cannot be resumed: {damage}; begin anew without --resume", USAGE)
-    if not options.force_resume and (changed := _changed(shapes.mapping(head.get("files")), options.argv)):
+    if not options.force_resume and (difference := _difference(head, options.argv)):
         os.close(lock)
-        raise CannotLaunch(
-            f"run {run.id} cannot be resumed: {changed} has changed since (--force-resume overrides)", USAGE
-        )
+        raise CannotLaunch(f"run {run.id} cannot be resumed: {difference} (--force-resume overrides)", USAGE)
     attempts = [event for event in events if event["event"] == "attempt"]
     if head.get("boot") != procfs.boot_id():  # its times were counted from another boot
         with contextlib.suppress(OSError):
@@ -126,6 +125,7 @@ def write_head(record: Record, options: RunOptions, environment: Mapping[str, st
         id=record.run.id,
         name=options.name,
         argv=secrets.mask_argv(options.argv),
+        words=secrets.mask_argv(options.words),
         cwd=scene.cwd(),
         environment=secrets.allowed_environment(environment),
         pid=os.getpid(),
@@ -222,9 +222,20 @@ def _fingerprints(argv: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _changed(known: Mapping[str, str], argv: tuple[str, ...]) -> str | None:
-    now = _fingerprints(argv)
-    return next((name for name, checksum in known.items() if now.get(name) != checksum), None)
+def _difference(head: Mapping[str, Any], argv: tuple[str, ...]) -> str | None:
+    """In words, what is not as it was when the run began; None where the scripts are the same."""
+    known, now = shapes.mapping(head.get("files")), _fingerprints(argv)
+    was, is_now = shlex.join(shapes.texts(head.get("argv"))), shlex.join(secrets.mask_argv(argv))
+    for name, checksum in known.items():
+        if name not in argv:
+            return f"it ran `{was}`, and this is `{is_now}`"
+        if name not in now:
+            return f"{name} is not there any more"
+        if now[name] != checksum:
+            return f"{name} has changed since"
+    if set(now) - set(known):
+        return f"it ran `{was}`, and this is `{is_now}`"
+    return None
 
 
 def _seed(head: Mapping[str, Any]) -> int:

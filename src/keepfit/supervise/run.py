@@ -7,13 +7,16 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..blackbox import record as recorded
 from ..blackbox.pulse import Pulse
 from ..blackbox.rundir import STDERR, STDOUT, RunDirectory
 from ..blackbox.tail import TailWriter
-from ..machine import cgroup, interpreter
+from ..conditions.reading import size
+from ..facts import MemoryLimit
+from ..machine import cgroup, group, interpreter
 from . import conclude, fence, front, launch, policy, posture, records, scene, stage
 from .judge import Judge, Subject
 from .link import Link
@@ -34,12 +37,23 @@ def supervise(options: RunOptions, environment: Mapping[str, str], verdict: Verd
     Raises CannotLaunch, and nothing else of ours.
     """
     path = launch.resolve(options.argv[0], environment)
+    options = _as_a_member(options, environment)
     given = launch.Inherited.of_this_process(options.before)
     record = _record(options, environment)
     boards = stage.set_stage()
     if record is None:
         return _bare(options, environment, path, boards, given)
     return Course(options, environment, path, record, verdict, given).run(boards)
+
+
+def _as_a_member(options: RunOptions, environment: Mapping[str, str]) -> RunOptions:
+    """In a group a rank alone cannot rejoin: the others would wait for it for ever, or it for them."""
+    member = group.membership(environment)
+    if member is None or not options.restarts:
+        return options
+    if not options.quiet:
+        complain(f"this is {member}: keepfit starts nothing again here, and ends as the command ends")
+    return replace(options, restarts=0)
 
 
 def _record(options: RunOptions, environment: Mapping[str, str]) -> Record | None:
@@ -85,6 +99,7 @@ class Course:
         self._reached = found.number if found else 0  # the newest state as this session begins
         self._again: dict[str, Any] = {}  # what the next attempt is to change
         self._keyboard = stage.Input()
+        self._pid = os.getpid()  # the front's
         self._given = given
         self._isolated = "S" in interpreter.options_of_file(path, options.argv)
         self._placement = cgroup.placement()  # ours, before any fence makes us step aside
@@ -134,6 +149,8 @@ class Course:
         if made is not None:
             placement = cgroup.Placement((made.level, *placement.levels))
         before = scene.before(placement, options.memory, str(options.runs), self._environment, self._given.open_files)
+        if number == 1:
+            self._remark(before.limit)
         if why_no_fence:
             before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
         opening = scene.opening(before, options.memory, made.level.path if made else None)
@@ -171,6 +188,15 @@ class Course:
                 conclude.file_away(run)
         return status, carrier.again
 
+    def _remark(self, limit: MemoryLimit | None) -> None:
+        """A budget beyond what there is holds nobody to anything."""
+        budget = self._options.memory
+        if budget is None or limit is None or budget <= limit.bytes or self._options.quiet:
+            return
+        complain(
+            f"--memory {size(budget)} is more than there is: {size(limit.bytes)}, {limit.source}; that is the limit"
+        )
+
     def _fenced(self, number: int) -> tuple[fence.Fence | None, str, tuple[str, ...], str]:
         """(the fence, the file to execute, its arguments, why there is no fence)."""
         options, run = self._options, self._record.run
@@ -192,6 +218,7 @@ class Course:
         address = pulse.address if pulse else None
         numbers = {
             "on_nan": options.on_nan,
+            "hidden": options.on_nan in ("skip", "rollback"),
             "clip": options.clip,
             "bad_sample": options.on_bad_sample,
             "keep": options.keep,
@@ -264,9 +291,8 @@ class Course:
             judge.forget_choice()
         judge.end_the_rest()
         pause = f" in {decided.pause:.0f} s" if decided.pause else ""
-        judge.say(
-            f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again{pause}, {decided.changed}"
-        )
+        told = f"keepfit: attempt {subject.attempt} died ({death.cause}: {death.summary}); again{pause}"
+        judge.say(f"{told}, {decided.changed}; to stop for good: Ctrl-C, or kill {self._pid}")
         at_most = smaller[0] if smaller else self._lessons.at_most
         lean = self._lessons.lean or bool(smaller and smaller[1])
         link.send(

@@ -79,6 +79,7 @@ class Gate:
         self._watched = weakref.WeakKeyDictionary()  # model -> {step: Watched}
         self._local = threading.local()
         self.failed = lambda what, error: None  # told of what went wrong here, and of nothing else
+        self.stands_aside = lambda devices: None  # told that a training on several of them is not looked at
         self.handed = lambda watched, batch: None  # told of every batch that is handed over
         self.passed_by = None  # a variable that counts updates of hand-written loops that were not applied
 
@@ -106,7 +107,10 @@ class Gate:
 
         def _make_function(model, step_function):
             step = {"train_step": "train", "test_step": "test"}.get(getattr(step_function, "__name__", ""))
-            if step is None or finite.several_replicas():
+            if step is None:
+                return original(model, step_function)
+            if (devices := finite.replicas(model)) > 1:
+                self.stands_aside(devices)
                 return original(model, step_function)
             steps = self._watched.setdefault(model, {})
             watched = steps[step] = steps.get(step) or Watched(model, step, self._source)
@@ -141,9 +145,10 @@ class Gate:
                 result, flags = outcome
                 try:
                     flags = _with_state(watched, flags, changed)
+                    shown = result
                     if changed:
                         result = _put_back(model, flags[0], list(zip(changed, before)), result)
-                    watched.note(flags, data, self.handed)
+                    watched.note(flags, data, shown, self.handed)
                 except Exception as error:  # an unusual batch or result: it is trained on as it is
                     self.failed("gate", error)
                 return result
@@ -188,7 +193,7 @@ class Gate:
     def applying(self, original):
         def apply(optimizer, grads, trainable_variables=None):
             local = self._local
-            if getattr(local, "inside", False) or not len(grads) or finite.several_replicas():
+            if getattr(local, "inside", False) or not len(grads) or finite.replicas() > 1:
                 return original(optimizer, grads, trainable_variables)
             trained = list(trainable_variables) if trainable_variables is not None else optimizer._trainable_variables
             if getattr(local, "replaying", None) is not None:

@@ -92,7 +92,10 @@ def _batch_end(heart):
             if not pace.busy:
                 return original(self, batch, logs)
             heart.doing("callback")
-            original(self, batch, logs)
+            if heart.batch_told is None:
+                original(self, batch, logs)
+            else:
+                heart.batch_told(self, batch, logs, original)
             now = clock()
             if now >= pace.due:
                 pace.due = now + LOOK_EVERY

@@ -26,6 +26,7 @@ HELD = 4  # batches that wait to be looked at
 PARTS = 4  # in which a batch is run again where memory is bounded: without the graph's thrift it takes more
 TOLD = 20  # steps that are told one by one; from then on at every doubling
 SKIP, ROLLBACK, STOP = "skip", "rollback", "stop"
+ENDED = "ended"  # by a callback of the script's, which saw the batch as it was
 
 
 class Numbers:
@@ -33,6 +34,10 @@ class Numbers:
         self._heart, self._gate, self._guard, self._keeper = heart, gate, guard, keeper
         self._source = source
         self._policy = orders.get("on_nan") or SKIP
+        self._hidden = bool(orders.get("hidden"))  # the user has said so: then no callback sees a batch that was bad
+        self.untold = None  # logs of such a batch that callbacks are still to be told of
+        self.ended_by = None  # what a callback did on seeing one: "stop_training", or the type it raised
+        self._aside = False
         self._keep = int(orders.get("keep") or 0)
         self._vault = states.Vault(orders["batches"]) if self._keep and orders.get("batches") else None
         self._known = set()  # samples that were told
@@ -53,6 +58,8 @@ class Numbers:
         if len(self._waiting) >= HELD:  # counted, but not held on to
             batch = batch._replace(data=(None, ()))
         place = (self._heart.epoch, self._heart.live_step) if self._heart.in_fit else (None, None)
+        if watched.step == "train" and self.untold is None:
+            self.untold = batch.logs
         self._waiting.append((watched, batch, *place))
         self._heart.pace.busy, self._heart.pace.due = True, 0.0
 
@@ -76,9 +83,16 @@ class Numbers:
         steps = int(watched.count.numpy()) - began
         return 0 < steps <= self._bad[id(watched)] - self._bad_before.get(id(watched), 0)
 
+    def not_gated(self, devices):
+        """A training on several devices: none of its numbers is looked at."""
+        if not self._aside:
+            self._aside = True
+            self._report("aside", devices=devices)
+
     def look(self):
         while self._waiting:
             self._judge(*self._waiting.popleft())
+        self.ended_by = None  # what trains next is another matter
         passed = self._gate.passed_by
         if passed is not None and (count := int(passed.numpy())) > self._passed_by:
             self._passed_by = count
@@ -111,6 +125,13 @@ class Numbers:
             facts.update(self._found)  # one of many in a row: of the last that was looked at
         if trains:
             facts.update(count=bad, did=self._act(model, watched, epoch is not None), row=self._row)
+            if facts["did"] == ENDED:
+                facts["ended_by"] = self.ended_by
+            if self._hidden:
+                facts["hidden"] = self._policy
+            if epoch is not None:
+                self._heart.step_is(self._heart.live_step)
+            facts["steps"] = self._heart.steps
         again = facts.pop("again", False)  # the same sample in a later epoch
         if (told and not again) or facts.get("did") not in (None, SKIP) or self._policy == ROLLBACK:
             self._report("poison", **facts)
@@ -214,7 +235,9 @@ class Numbers:
     # --- what is done -------------------------------------------------------------------------------------
 
     def _act(self, model, watched, in_fit):
-        """In a word: skip, rollback, stop."""
+        """In a word: skip, rollback, stop, or that the script itself has ended it."""
+        if self.ended_by is not None:
+            return ENDED
         if self._row > 1 and self._keeper is not None:
             self._keeper.rest()  # no state is worth keeping now
         if self._policy == STOP:

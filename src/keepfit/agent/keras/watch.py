@@ -4,7 +4,7 @@ from importlib import import_module
 
 from ..hooks import wrap
 from ..tensorflow.parts import tf
-from . import gate
+from . import candid, gate
 from .health import Health
 from .inputs import Inputs
 from .numbers import Numbers
@@ -49,7 +49,10 @@ def install(source, heart, missing, guarding, kept, orders):
     trainer = import_module(source + "trainers.trainer").Trainer
     wrap(trainer, "_get_metrics_result_or_logs", telling, missing)
     made.handed, made.failed = handed, heart.failed
+    made.stands_aside = numbers.not_gated
+    if not orders.get("hidden"):
+        heart.batch_told = candid.Candour(numbers, heart).tell
     heart.at_ease += [numbers.look, health.look, inputs.look]
     heart.at_end += [numbers.look, inputs.epoch_ends]
-    heart.at_error.append(inputs.failed)
+    heart.at_error += [inputs.failed, lambda error: numbers.look()]
     heart.at_epoch += [inputs.epoch_begins, numbers.epoch_begins, health.epoch_begins]

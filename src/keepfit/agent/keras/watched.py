@@ -14,7 +14,8 @@ from . import targets
 FEW = 64  # rows of a batch that was asked for; of one that is not finite all are handed over
 RING = 512  # steps whose loss and gradient norm are remembered
 
-Batch = collections.namedtuple("Batch", "number is_finite loss squares data")  # number: of the step, from 1
+# number: of the step, from 1; logs: what the step itself would have told callbacks, before it was put back
+Batch = collections.namedtuple("Batch", "number is_finite loss squares logs data")
 
 
 class Watched:
@@ -57,9 +58,13 @@ class Watched:
         """The function is made anew: perhaps of other variables."""
         self.names, self._trained, self.is_traced = [], [], False
 
-    def note(self, flags, data, handed):
-        """After a step: its numbers go into the ring, and a batch that is wanted goes to Python."""
+    def note(self, flags, data, shown, handed):
+        """After a step: its numbers go into the ring, and a batch that is wanted goes to Python.
+
+        `shown`: what the step returns, as it is.
+        """
         ok, loss, squares = flags
+        logs = _scalars(shown)
         members = tf().nest.map_structure(present, data)
         there = [leaf for leaf in tf().nest.flatten(members) if leaf is not None]
         specs = tf().nest.map_structure(lambda leaf: None if leaf is None else tf().type_spec_from_value(leaf), members)
@@ -68,13 +73,14 @@ class Watched:
             leaves, specs = [], None  # nothing that Python could look at
         whole = len(leaves) != len(there)  # ragged and sparse ones have parts of their own, which cannot be cut
 
-        def receive(number, is_finite, loss, squares, *leaves):
+        def receive(number, is_finite, loss, squares, *rest):
             if not self._tries:
-                held = specs, leaves
-                handed(self, Batch(int(number), bool(is_finite), float(loss), np().array(squares), held))
+                told = dict(zip(logs, rest))
+                held = specs, rest[len(logs) :]
+                handed(self, Batch(int(number), bool(is_finite), float(loss), np().array(squares), told, held))
 
         def hand_over(chosen):
-            told = [number, ok, loss, squares, *chosen]
+            told = [number, ok, loss, squares, *logs.values(), *chosen]
             if tf().executing_eagerly():
                 receive(*(tensor.numpy() for tensor in told))
             else:
@@ -140,6 +146,13 @@ def data_of(batch):
     whole = tf().nest.pack_sequence_as(there, [tf().constant(leaf) for leaf in leaves], expand_composites=True)
     values = iter(whole)
     return tf().nest.pack_sequence_as(specs, [None if spec is None else next(values) for spec in flat])
+
+
+def _scalars(shown):
+    """The numbers of a step's logs."""
+    if not isinstance(shown, dict):
+        return {}
+    return {name: value for name, value in shown.items() if tf().is_tensor(value) and value.shape.rank == 0}
 
 
 def _first(leaf):

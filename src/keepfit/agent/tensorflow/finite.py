@@ -37,6 +37,10 @@ def all_finite(values):
     return checks[0] if len(checks) == 1 else tf().reduce_all(tf().stack(checks))
 
 
-def several_replicas():
-    """Where gradients are summed over devices, a condition around that would not be allowed."""
-    return tf().distribute.get_strategy().num_replicas_in_sync > 1
+def replicas(model=None):
+    """How many devices train at once: of this place in the program, or of a model, whose `fit` is outside of its scope.
+
+    Where gradients are summed over several, a condition around that would not be allowed.
+    """
+    strategy = getattr(model, "distribute_strategy", None) or tf().distribute.get_strategy()
+    return strategy.num_replicas_in_sync

@@ -38,7 +38,7 @@ def because(attempt: Attempt, cause: str) -> Evidence | None:
     if grown < CLIMB_SHARE * max(1, attempt.limit.bytes - base):
         return None
     batch = f"batch {beat.batch_size}" if beat.batch_size else "its batch"
-    words = f"step {max(0, beat.step)} took more than {size(grown)} at {batch}; {size(base)} were in use before it"
+    words = f"step {max(0, beat.step) + 1} took more than {size(grown)} at {batch}; {size(base)} were in use before it"
     return Evidence("samples", words, "likely")
 
 

@@ -88,6 +88,7 @@ _DID = {
     "skip": "was not applied",
     "rollback": "was not applied, and the training went back to a saved state",
     "stop": "was not applied, and the training was ended",
+    "ended": "was not applied, and the script ended the training",
 }
 
 
@@ -95,22 +96,35 @@ def message(report: Report) -> str:
     """The line a person sees."""
     count = int(report.get("count") or 1)
     so_far = f" ({count} so far)" if count > 1 else ""
+    if count == 1 and report.get("hidden"):
+        so_far = f"; callbacks are not told (--on-nan {report['hidden']})"
     return f"{place(report)} {_DID.get(str(report.get('did')), 'was not applied')}: {culprit(report)}{so_far}"
 
 
 def ended_it(attempt: Attempt, kind: str) -> Diagnosis | None:
     """The training was ended because of such a step: by `--on-nan stop`, or because nothing helped."""
     last = [report for report in attempt.reports if report.get("kind") == "numbers-poison"]
-    stop = next((report for report in reversed(last) if report.get("did") == "stop"), None)
+    stop = next((report for report in reversed(last) if report.get("did") in ("stop", "ended")), None)
     told = first_known(last) if stop is not None else None
-    if stop is None or told is None or kind_of(told) != kind or attempt.alive:
+    if stop is None or told is None or kind_of(told) != kind or attempt.alive or _went_on(attempt, stop):
         return None
-    summary = f"the training was ended at {place(stop)}: {culprit(told)}"
+    script = stop.get("did") == "ended"
+    summary = f"the training was ended{' by the script' if script else ''} at {place(stop)}: {culprit(told)}"
     evidence = (Evidence("agent", f"loss or gradients were not finite; {culprit(told)}"), by_exit(attempt))
     where: dict[str, Any] = {"phase": "train", "layer": told.get("layer"), "op": told.get("op")}
     if isinstance(stop.get("epoch"), int):
         where.update(epoch=stop["epoch"], step=stop.get("batch"))
     return Diagnosis("certain", summary, evidence, where)
+
+
+def _went_on(attempt: Attempt, stop: Report) -> bool:
+    """Whether that was not the end: something trained after it, or the process died of something else."""
+    if attempt.exit is not None and attempt.exit.signal is not None:
+        return True
+    if attempt.error is not None and attempt.error.type != stop.get("ended_by"):
+        return True
+    steps = stop.get("steps")
+    return isinstance(steps, int) and any(beat.steps > steps for beat in attempt.beats[-1:])
 
 
 def first_known(reports: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:

@@ -1,0 +1,53 @@
+"""What callbacks are told of a batch that was not finite: the batch as it was.
+
+The gate takes such a batch back, and with it the NaN in the logs. But a callback may be there to end the training for
+a NaN (`TerminateOnNaN`, or one of the script's own), and that is the user's decision. So callbacks get the logs that
+the step itself had made, this once; who then sets `stop_training`, or raises, has decided. Epoch logs and History are
+those of a training without that batch, and so is the progress bar, whose averages a NaN would spoil for good.
+"""
+
+
+class Candour:
+    def __init__(self, numbers, heart):
+        self._numbers, self._heart = numbers, heart
+
+    def tell(self, callbacks, batch, logs, original):
+        """`original` is the list's own `on_train_batch_end`; what a callback raises goes its way."""
+        shown, self._numbers.untold = self._numbers.untold, None
+        if not shown or not isinstance(logs, dict):
+            original(callbacks, batch, logs)
+            return
+        model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
+        stopped = bool(getattr(model, "stop_training", False))
+        bar = _Bar(callbacks, logs)
+        try:
+            original(callbacks, batch, {**logs, **{name: shown[name] for name in logs if name in shown}})
+            bar.wait()
+        except BaseException as error:
+            kind = type(error)
+            self._numbers.ended_by = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+            raise
+        finally:
+            bar.restore()
+        if getattr(model, "stop_training", False) and not stopped:
+            self._numbers.ended_by = "stop_training"
+
+
+class _Bar:
+    """The progress bar of a list of callbacks, which is told what everybody would have been told otherwise."""
+
+    def __init__(self, callbacks, logs):
+        self._callbacks = callbacks
+        self._bar = bar = getattr(callbacks, "_progbar", None)
+        if bar is not None:
+            bar.on_train_batch_end = lambda batch, *args, **kwargs: type(bar).on_train_batch_end(bar, batch, logs)
+
+    def wait(self):
+        """Where callbacks are told by another thread, until they have been: they may decide, too."""
+        flush = getattr(self._callbacks, "_flush_futures", None)
+        if flush is not None:
+            flush()
+
+    def restore(self):
+        if self._bar is not None:
+            vars(self._bar).pop("on_train_batch_end", None)
