@@ -13,8 +13,8 @@ test: lint
 	@$(BIN)/python -m pytest $(ARGS)
 
 lint: $(STAMP)
-	@$(BIN)/ruff check src tests bench examples
-	@$(BIN)/ruff format --check src tests bench examples
+	@$(BIN)/ruff check src tests bench examples hatch_build.py
+	@$(BIN)/ruff format --check src tests bench examples hatch_build.py
 	@$(BIN)/mypy
 
 bench: $(STAMP)

@@ -274,6 +274,13 @@ def test_ids_sort_by_time_also_within_a_second():
     assert ids == sorted(ids) and len(set(ids)) == len(ids)
 
 
+def test_a_later_run_sorts_later_whatever_the_clock_says(tmp_path, monkeypatch):
+    runs, clock = tmp_path / "runs", iter([2e9, 1e9, 1.5e9, 2e9, *[2e9 + 0.999999] * 20])
+    monkeypatch.setattr(rundir.time, "time", lambda: next(clock))
+    made = [RunDirectory.create(runs).id for _ in range(24)]
+    assert made == sorted(made) and len(set(made)) == 24
+
+
 def test_default_place():
     assert str(rundir.default_runs_directory({"KEEPFIT_RUNS": "/x"})) == "/x"
     assert str(rundir.default_runs_directory({"XDG_STATE_HOME": "/s"})) == "/s/keepfit/runs"

@@ -30,6 +30,7 @@ VERBS = {
     "explain": "the long story of one condition",
     "doctor": "what this machine lets keepfit see and do",
     "demo": "the two-minute tour",
+    "completions": "a completion script for bash, zsh or fish",
 }
 
 

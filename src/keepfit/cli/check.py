@@ -12,13 +12,15 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from ..check import fix, schema
-from ..check.run import Checked, check
 from ..facts import as_json
-from ..report import check_text, style
+from ..report import style
 from . import CANNOT_WRITE, UserError
 from .selection import add_json, print_json
+
+if TYPE_CHECKING:
+    from ..check.run import Checked
 
 FOUND, NOTHING_READ = 1, 2
 
@@ -30,12 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--learn", metavar="SCHEMA", help="write what is normal here to a file")
     parser.add_argument("--against", metavar="SCHEMA", help="and compare with what was learnt")
-    parser.add_argument("--fix", metavar="HOW", help=f"write a cleaned copy: {', '.join(fix.HOW)}")
+    parser.add_argument("--fix", metavar="HOW", help="write a cleaned copy: mean, median, drop or clip")
     parser.add_argument("--out", metavar="FILE", help="where the cleaned copy goes")
     add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:
+    from ..check import schema  # NumPy and Arrow: for those who really check
+    from ..check.run import check
+    from ..report import check_text
+
     _sensible(args)
     try:
         known = schema.load(args.against) if args.against else None
@@ -55,6 +61,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _sensible(args: argparse.Namespace) -> None:
+    from ..check import fix
+
     if args.learn and args.against:
         raise UserError("--learn or --against was expected, not both")
     if args.learn and len(args.paths) != 1:
@@ -68,6 +76,8 @@ def _sensible(args: argparse.Namespace) -> None:
 
 
 def _fix(args: argparse.Namespace) -> None:
+    from ..check import fix
+
     try:
         count = fix.fix(args.paths[0], args.out, args.fix)
     except fix.CannotFix as error:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
-from . import UserError
+from . import VERBS, UserError
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,3 +24,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message} (try: {self.prog} --help)")
+
+
+def whole() -> argparse.ArgumentParser:
+    """All verbs in one parser, for completion scripts. (A command line is parsed by its verb's alone.)"""
+    parser = argparse.ArgumentParser(prog="keepfit")
+    verbs = parser.add_subparsers()
+    for verb, help_ in VERBS.items():
+        import_module(f".{verb}", __package__).add_arguments(verbs.add_parser(verb, help=help_))
+    return parser
