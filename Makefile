@@ -4,13 +4,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-long lint bench clean
 
 demo: $(STAMP)
 	@$(BIN)/keepfit demo
 
 test: lint
 	@$(BIN)/python -m pytest $(ARGS)
+
+# What takes an hour: both commands from fresh clones, in folders of any name, as root and as nobody.
+test-long: lint
+	@scripts/fresh_clone.sh
 
 lint: $(STAMP)
 	@$(BIN)/ruff check src tests bench examples hatch_build.py

@@ -22,6 +22,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and under nohup a hang-up
 
 
+# A minute in all: what feels the path, the environment and the user first (scripts/fresh_clone.sh).
+QUICK = ("tests/cli/", "tests/machine/", "tests/report/", "tests/agent/test_boot.py", "test_a_traceback_shows_none")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(mark in item.nodeid for mark in QUICK):
+            item.add_marker("quick")
+
+
 @cache
 def reason(need: str) -> str | None:
     return stage.WHY_NOT[need]()

@@ -43,7 +43,7 @@ def go_on(folder: Path, command, *options: str) -> stage.Outcome:
     return stage.finish(stage.start(folder / "runs", command, options), folder / "runs")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_asked_to_end_it_saves_where_it_is_and_auto_goes_on(tmp_path, untouched, number):
     process, command, seen = begun(tmp_path, **{**KIND, "pause": 0.1})
     os.kill(process.pid, number)

@@ -14,7 +14,11 @@ from .lines import LINES, Line
 from .page import page
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)
+QUICK = [pytest.param(line, id=line.name, marks=pytest.mark.quick) for line in LINES[::6]]
+OTHERS = [pytest.param(line, id=line.name) for place, line in enumerate(LINES) if place % 6]
+
+
+@pytest.mark.parametrize("line", [*QUICK, *OTHERS])
 def test_the_same_as_plainly(line: Line, tmp_path):
     if line.needs and shutil.which(line.needs) is None:
         pytest.skip(f"{line.needs} is not installed")

@@ -19,7 +19,7 @@ from . import descriptors
 
 GRACE = 10.0  # seconds
 ECHO = 1.0  # a signal to all processes of a job comes twice: directly, and through keepfit
-_PARTING = (signal.SIGTERM, signal.SIGINT)
+_PARTING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SAVING = (signal.SIGUSR1,)
 
 

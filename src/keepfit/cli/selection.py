@@ -13,7 +13,7 @@ from typing import Any, overload
 from ..blackbox import index, rundir, shapes
 from ..blackbox.folder import NotOurs
 from ..blackbox.rundir import RunDirectory
-from ..machine.limits import parse_size
+from ..machine.limits import parse_budget, parse_size
 from ..supervise.words import complain
 from . import UserError
 
@@ -78,9 +78,11 @@ def print_json(document: dict[str, Any]) -> None:
 def memory(args: argparse.Namespace) -> int | None:
     """`--memory`, else `$KEEPFIT_MEMORY`."""
     typed: str | None = args.memory
-    if typed is not None:
-        return size("--memory", typed)
-    return size("KEEPFIT_MEMORY", os.environ.get("KEEPFIT_MEMORY") or None)
+    name, text = ("--memory", typed) if typed is not None else ("KEEPFIT_MEMORY", os.environ.get("KEEPFIT_MEMORY"))
+    try:
+        return parse_budget(text or "") if text or typed is not None else None
+    except ValueError as error:
+        raise UserError(f"{name}: {error}") from None
 
 
 @overload

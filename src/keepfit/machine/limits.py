@@ -14,7 +14,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])i?)?b?", re.IGNORECASE)
 
 MOST = float(1 << 60)  # bytes that anybody could mean
-LEAST_WITHOUT_UNIT = 1 << 16  # below it a plain number was not meant as bytes
+LEAST_BUDGET = 1 << 16  # below it a plain number was not meant as bytes
 MOST_GIB = 1 << 12  # of which somebody may have forgotten the unit
 
 # Kept back from the host's memory: below this the kernel itself is in trouble, and so is the desktop.
@@ -29,10 +29,16 @@ def parse_size(text: str) -> int:
     bytes_of_it = float(match[1]) * _UNITS[(match[2] or "").lower()] if match else 0.0
     if not 1 <= bytes_of_it < MOST:
         raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text[:40]!r}")
-    if match is not None and not match[2] and bytes_of_it < LEAST_WITHOUT_UNIT:
-        meant = f"; did you mean {match[1]}GiB?" if bytes_of_it < MOST_GIB else ""
-        raise ValueError(f"a size was expected, such as 3GiB or 512M; received {text[:40]!r}, which is bytes{meant}")
     return int(bytes_of_it)
+
+
+def parse_budget(text: str) -> int:
+    """The same of memory that something is to live in: a few bytes are a unit that was forgotten."""
+    found, plain = parse_size(text), text.strip()
+    if found < LEAST_BUDGET and plain[-1].isdigit():
+        meant = f"; did you mean {plain}GiB?" if found < MOST_GIB else ""
+        raise ValueError(f"a size was expected, such as 3GiB or 512M; received {plain[:40]!r}, which is bytes{meant}")
+    return found
 
 
 def host_limit(proc: str = "/proc", own_use: int = 0) -> MemoryLimit | None:
