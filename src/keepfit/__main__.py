@@ -12,7 +12,7 @@ beside = sys.argv.pop(1)
 try:
     import keepfit
 except ImportError:
-    site.addsitedir(beside % sys.version_info[:2])
+    site.addsitedir(beside)
 from keepfit.cli import entry
 entry()
 """
@@ -22,7 +22,7 @@ def _again() -> None:
     from .cli.inherited import handed_over
 
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    command = [sys.executable, "-I", "-S", "-c", START, root.replace("%", "%%"), *sys.argv[1:]]
+    command = [sys.executable, "-I", "-S", "-c", START, root, *sys.argv[1:]]
     os.execve(sys.executable, command, handed_over())
 
 

@@ -28,7 +28,7 @@ def test_the_sample_is_named_once_and_the_training_goes_on(tmp_path, kind):
     assert outcome.status == 0 and "epochs 3" in outcome.stdout and "finite True True" in outcome.stdout
     said = [line for line in outcome.stderr.splitlines() if line.startswith("keepfit:")]
     assert len(said) == 2, outcome.stderr
-    assert said[0] == "keepfit: x holds nan in 1 row (first: sample 119, feature 3)"
+    assert said[0] == "keepfit: x holds nan in 1 sample (first: sample 119, feature 3)"
     assert said[1].startswith("keepfit: epoch 1, batch ") and said[1].endswith("sample 119: feature 3 of x is nan")
     (report,) = [r for r in outcome.events("report") if r["kind"] == "numbers-poison"]
     assert report["samples"] == [[119]] and report["saved"] == 1

@@ -13,7 +13,6 @@ from .differences import BY_NAME
 from .lines import LINES, Line
 from .page import page
 
-
 QUICK = [pytest.param(line, id=line.name, marks=pytest.mark.quick) for line in LINES[::6]]
 OTHERS = [pytest.param(line, id=line.name) for place, line in enumerate(LINES) if place % 6]
 

@@ -116,22 +116,25 @@ class RunDirectory:
 
 
 def all_runs(runs: Path) -> list[RunDirectory]:
-    """Every directory of ours that holds a journal, oldest first. NotOurs where all of them may be somebody else's."""
-    try:
-        above = Folder.open(str(runs))
-        present = [folder.path for folder in above.folders() if folder.holds(JOURNAL)]
-    except NotOurs:
-        raise
-    except OSError:
-        return []
+    """Every directory of ours that holds a journal, oldest first. NotOurs where `runs` may be somebody else's."""
+    above = _above(runs)
+    present = [folder.path for folder in above.folders() if folder.holds(JOURNAL)] if above else []
     return [RunDirectory(Path(path)) for path in present]
 
 
 def of_others(runs: Path) -> int:
     """How many directories there are passed over because somebody else made them, or could change them."""
+    above = _above(runs)
+    return above.strangers() if above else 0
+
+
+def _above(runs: Path) -> Folder | None:
+    """None where there is none yet."""
     try:
-        return Folder.open(str(runs)).strangers()
+        return Folder.open(str(runs))
+    except FileNotFoundError:
+        return None
     except NotOurs:
         raise
-    except OSError:
-        return 0
+    except OSError as error:
+        raise NotOurs(str(runs), f"cannot be read ({error.strerror})") from None

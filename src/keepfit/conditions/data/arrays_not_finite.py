@@ -24,7 +24,7 @@ def watch(report: Report) -> str | None:
     bad, looked, rows = int(report["bad"]), int(report["looked"]), int(report["rows"])
     seen = "" if looked == rows else f" of the {looked} looked at"
     return (
-        f"{report['name']} holds {report['value']} in {bad} row{'s' if bad > 1 else ''}{seen} "
+        f"{report['name']} holds {report['value']} in {bad} sample{'s' if bad > 1 else ''}{seen} "
         f"(first: sample {report['first']}{feature})"
     )
 

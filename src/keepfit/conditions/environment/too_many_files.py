@@ -21,6 +21,7 @@ from ..catalogue import SPECIFIC, Condition, Diagnosis
 from ..reading import at, by_exit, error_evidence, error_strength, failed, log_evidence, said
 
 EMFILE, ENFILE = 24, 23
+NEAR = 0.8  # of the limit
 _TEXT = re.compile(r"Too many open files|\[Errno 2[34]\]|received 0 items of ancdata")
 
 
@@ -32,8 +33,9 @@ def autopsy(attempt: Attempt) -> Diagnosis | None:
         return None
     evidence = [error_evidence(error) if error else log_evidence(line or "")]
     most = max((sample.open_files for sample in attempt.samples), default=0)
-    if most and attempt.open_files_limit:
-        words = f"{most} files were seen open; the limit of one process is {attempt.open_files_limit}"
+    limit = attempt.open_files_limit
+    if limit and most >= NEAR * limit:  # else it had lowered its limit itself, or opened them between two looks
+        words = f"{most} files were seen open; the limit of one process is {limit}"
         evidence.append(Evidence("samples", words, "possible"))
     confidence = error_strength(error) if error else "likely"
     where = at(error.frame) if error else {}
