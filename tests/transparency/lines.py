@@ -228,9 +228,9 @@ PYTHON = [
     py("hooks that are there", "import sys, threading; print(sys.excepthook is sys.__excepthook__, sys.gettrace(), sys.getprofile())"),
     py("settrace", "import sys\nseen = set()\ndef tr(f, e, a): seen.add(f.f_code.co_filename); return tr\n"
        "sys.settrace(tr)\nimport json, colorsys\njson.dumps({})\nsys.settrace(None)\n"
-       "print(any('keepfit' in s or 'agent' in s for s in seen))"),
+       "print(any('keepfit/agent' in s or '_keepfit' in s for s in seen))"),
     Line("cProfile", (PY, "-c", "import cProfile, pstats, io\np = cProfile.Profile(); p.enable(); import colorsys, sndhdr; p.disable()\n"
-         "print(any('keepfit' in str(k) or 'agent' in str(k) for k in pstats.Stats(p).stats))")),
+         "print(any('keepfit/agent' in str(k) or '_keepfit' in str(k) for k in pstats.Stats(p).stats))")),
     Line("-X importtime", ("sh", "-c", f"{PY} -X importtime -c pass 2>&1 | sed 's/time: .*| */time: x | /'"), ("import hook",)),
     py("importtime is short", "pass"),
     py("stdout", "import sys; print(sys.stdout.encoding, sys.stdout.isatty(), sys.stderr.errors, sys.stdin.encoding)"),
