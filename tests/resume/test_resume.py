@@ -43,8 +43,38 @@ def go_on(folder: Path, command, *options: str) -> stage.Outcome:
     return stage.finish(stage.start(folder / "runs", command, options), folder / "runs")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_asked_to_end_it_saves_where_it_is_and_auto_goes_on(tmp_path, untouched, number):
+def auto(folder, command, outcome):
+    return go_on(folder, command, "--resume", "auto")
+
+
+def pasted(folder, command, outcome):
+    """The command that the verdict ends with, in a shell."""
+    return in_a_shell(folder, outcome.stderr)
+
+
+def pasted_from_why(folder, command, outcome):
+    """The same a day later, from another folder: the terminal was lost."""
+    told = subprocess.run(
+        [*stage.KEEPFIT, "why"], env=stage.clean_environment(folder / "runs"), capture_output=True, text=True, cwd="/",
+        check=True,
+    )  # fmt: skip
+    return in_a_shell(folder, told.stdout)
+
+
+def in_a_shell(folder, text):
+    (line,) = [line for line in text.splitlines() if line.startswith("  go on ")]
+    environment = stage.clean_environment(folder / "other")
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    command = ["bash", "-c", line.removeprefix("  go on ")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/", check=False)
+    return stage.Outcome(done.returncode, done.stdout, done.stderr, folder / "runs")
+
+
+@pytest.mark.parametrize(
+    ("number", "going_on"),
+    [(signal.SIGTERM, auto), (signal.SIGINT, pasted), (signal.SIGHUP, pasted_from_why)],
+)
+def test_asked_to_end_it_saves_where_it_is_and_goes_on(tmp_path, untouched, number, going_on):
     process, command, seen = begun(tmp_path, **{**KIND, "pause": 0.1})
     os.kill(process.pid, number)
     outcome = stage.finish(process, tmp_path / "runs", seen)
@@ -53,8 +83,7 @@ def test_asked_to_end_it_saves_where_it_is_and_auto_goes_on(tmp_path, untouched,
     assert len(outcome.events("attempt")) == 1
     trained = outcome.stdout.count("batch ")
     assert newest(outcome).step == trained, "not saved at the last boundary between two steps"
-    assert "--resume" in outcome.stderr
-    again = go_on(tmp_path, command, "--resume", "auto")
+    again = going_on(tmp_path, command, outcome)
     assert again.status == 0, again.stderr
     assert len([path for path in (tmp_path / "runs").iterdir() if path.is_dir()]) == 1, "a new run was made"
     assert [attempt["n"] for attempt in again.why()["attempts"]] == [1, 2]

@@ -35,7 +35,8 @@ def of(run: RunDirectory, verdict: Verdict, environment: Mapping[str, str] = os.
     if not argv:
         return None
     words = ["keepfit", "run", *shapes.texts(head.get("words")), "--resume", run.id]
-    if run.path.parent != default_runs_directory(environment):
+    elsewhere = {name: value for name, value in environment.items() if name != "KEEPFIT_RUNS"}  # in another shell
+    if run.path.parent != default_runs_directory(elsewhere):
         words += ["--runs-dir", str(run.path.parent)]
     folder = shapes.text(head.get("cwd"))
     before = f"cd {shlex.quote(folder)} && " if folder and folder != scene.cwd() else ""
