@@ -75,7 +75,7 @@ def planned(
     """(what `keepfit plan` says of it, or None; what it complained of)."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [*stage.KEEPFIT, "plan", *(options or ("--no-search",)), "--json", "--", *command],
+            [*stage.KEEPFIT, "plan", *options, "--json", "--", *command],
             capture_output=True, text=True, check=False,
             env={**stage.clean_environment(Path(folder)), "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
         )  # fmt: skip

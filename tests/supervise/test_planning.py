@@ -27,10 +27,11 @@ def real_things(needs):
 
 
 def plan(folder, kind, *options, status=0, prefix=(), inside=(), typed=None):
+    """With time for a search, however busy this machine is."""
     folder.mkdir(exist_ok=True)
     command = [*inside, *stage.victim("plans.py", kind, str(folder))]
     done = subprocess.run(
-        [*prefix, *stage.KEEPFIT, "plan", *options, "--json", "--", *command], stdin=typed,
+        [*prefix, *stage.KEEPFIT, "plan", "--search-for", "3600", *options, "--json", "--", *command], stdin=typed,
         capture_output=True, text=True, env=stage.clean_environment(folder / "runs"), check=False,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
@@ -40,7 +41,7 @@ def plan(folder, kind, *options, status=0, prefix=(), inside=(), typed=None):
 
 def test_the_forecast_is_near_the_truth(tmp_path):
     truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "fit", str(tmp_path)))
-    told = plan(tmp_path / "planned", "fit", "--no-search")
+    told = plan(tmp_path / "planned", "fit")
     peak = int(truth().split()[-1])
     assert abs(told["predicted_peak_bytes"] - peak) < 0.15 * peak, (told["predicted_peak_bytes"], peak)
     assert told["how"] == "measured" and told["batch_size"] == 256 and told["fits"]
@@ -51,6 +52,59 @@ def test_the_forecast_is_near_the_truth(tmp_path):
     assert told["breakdown"]["optimizer"] > 2 * told["breakdown"]["weights"] * 0.9
     assert told["options"][0]["name"] == "micro_batch" and told["options"][0]["exact"]
     assert [path.rsplit("/", 1)[-1] for path in told["wrote"]] == ["before"]
+    # The largest batch is looked for only where that is asked for.
+    assert (told["largest_batch"], told["verified"], told["trials"]) == (None, False, 0)
+
+
+def test_the_graphs_forecast_stands_there_before_the_measured_one(tmp_path):
+    done = subprocess.run(
+        [*stage.KEEPFIT, "plan", "--", *stage.victim("plans.py", "fit", str(tmp_path))], text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=stage.clean_environment(tmp_path / "runs"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    first = done.stdout.index("keepfit: from the graph alone: batch 256 needs about ")
+    assert first < done.stdout.index("measured in small; its graph alone says ")
+    assert done.stdout.endswith("the largest batch was not looked for: keepfit plan --largest does that\n")
+
+
+def test_a_search_ends_when_its_time_is_over(tmp_path):
+    told = plan(tmp_path, "fit", "--largest", "--search-for", "0.001")
+    assert (told["largest_batch"], told["verified"], told["trials"]) == (None, False, 0)
+    assert told["how"] == "measured" and told["small_trials"] == 2
+    assert "batches larger than those that were tried: the search had 0.001 s (--search-for)" in told["not_counted"]
+
+
+def test_ctrl_c_ends_a_search_with_what_is_known(tmp_path):
+    options = ["--memory", "900MiB", "--max", "250", "--search-for", "3600", "--json"]
+    process = subprocess.Popen(
+        [*stage.KEEPFIT, "plan", *options, "--", *stage.victim("plans.py", "fit", str(tmp_path))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=stage.clean_environment(tmp_path / "runs"),
+    )  # fmt: skip
+    assert any("keepfit: the script runs again, up to its training call, to try" in line for line in process.stderr)
+    stage.wait_until(lambda: stage.children(process.pid), what="the attempt")
+    own, started = cgroup.placement().own, stage.children(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate()
+    assert process.returncode == -signal.SIGINT  # so that a shell's loop ends, too
+    told = json.loads(out)
+    assert told["how"] == "measured" and told["search_ended"] == "Ctrl-C ended the search" and told["trials"] == 0
+    assert all(map(stage.has_ended, started)) and not (tmp_path / "after").exists()
+    assert not list(Path(own.directory).glob(f"keepfit-plan-{process.pid}-*"))
+
+
+def test_what_is_waited_for_is_said_and_ctrl_c_ends_that_without_a_plan(tmp_path):
+    process = subprocess.Popen(
+        [*stage.KEEPFIT, "plan", "--", *stage.victim("plans.py", "endless", str(tmp_path))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=stage.clean_environment(tmp_path / "runs"),
+    )  # fmt: skip
+    said = next(line for line in process.stderr if line.startswith("keepfit: "))
+    assert said.startswith("keepfit: waiting for the script to come to its training call (model.fit or a loop of its")
+    assert "PID" in said and said.endswith("at most 600 s (--timeout), Ctrl-C ends it\n")
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate()
+    assert process.returncode == -signal.SIGINT and not out
 
 
 def test_the_same_plan_again_is_remembered_and_another_version_is_compared(tmp_path):
@@ -159,7 +213,7 @@ def test_a_run_that_is_planned_first_reads_its_pipe_itself(tmp_path):
 
 @pytest.mark.parametrize("inside", [["run", "--memory", "1GiB"], ["plan", "--no-search"]])
 def test_a_keepfit_in_what_is_planned_stands_aside(tmp_path, inside):
-    told = plan(tmp_path, "fit", "--no-search", inside=[*stage.KEEPFIT, *inside, "--"])
+    told = plan(tmp_path, "fit", inside=[*stage.KEEPFIT, *inside, "--"])
     assert told["how"] == "measured" and told["batch_size"] == 256
 
 
@@ -186,25 +240,25 @@ def test_a_model_that_is_built_by_its_first_batch_is_the_same_when_it_is_run_aga
     ],
 )  # fmt: skip
 def test_however_it_trains(tmp_path, kind):
-    told = plan(tmp_path, kind, "--no-search")
+    told = plan(tmp_path, kind)
     assert told["how"] == "measured" and told["batch_size"] == 256
     assert told["breakdown"]["optimizer"] > (0 if kind == "no-labels" else told["breakdown"]["weights"])
     assert (told["static_peak_bytes"] is None) == (kind == "eager")
 
 
 def test_a_batch_larger_than_the_data_is_what_there_is(tmp_path):
-    assert plan(tmp_path, "short", "--no-search")["batch_size"] == 100
+    assert plan(tmp_path, "short")["batch_size"] == 100
 
 
 def test_a_model_of_a_fixed_number_of_rows_is_told_by_its_graph(tmp_path):
-    told = plan(tmp_path, "fixed", "--no-search")
+    told = plan(tmp_path, "fixed")
     assert told["how"] == "static" and told["batch_size"] == 64 and told["outlook"] == "fits"
     assert any("if they were tried: a batch of 2 rows failed" in line for line in told["not_counted"])
 
 
 def test_the_longest_sequence_counts_not_the_first(tmp_path):
     truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "sentences", str(tmp_path)))
-    told = plan(tmp_path / "planned", "sentences", "--no-search")
+    told = plan(tmp_path / "planned", "sentences")
     peak = int(truth().split()[-1])
     assert abs(told["predicted_peak_bytes"] - peak) < 0.15 * peak, (told["predicted_peak_bytes"], peak)
     # 64 sentences of 200 words, 256 numbers each, forward and back
@@ -219,7 +273,7 @@ def test_with_a_lean_malloc_it_needs_what_was_priced(tmp_path):
 
     lean = ["env", *(f"{setting}={value}" for setting, value in LEAN_MALLOC.items())]
     truth = stage.beside(tmp_path / "plain", [*lean, *stage.victim("plans.py", "many", str(tmp_path))])
-    told = plan(tmp_path / "planned", "many", "--no-search")
+    told = plan(tmp_path / "planned", "many")
     peak = int(truth().split()[-1])
     pools = device.pools()
     priced = [option["predicted_peak_bytes"] for option in told["options"] if option["name"] == "lean_malloc"]
@@ -229,7 +283,7 @@ def test_with_a_lean_malloc_it_needs_what_was_priced(tmp_path):
     keeper = "TensorFlow's pool" if pools else "malloc"
     later = f"what {keeper} keeps of later steps"
     assert any(later in line for line in told["not_counted"])
-    chosen = plan(tmp_path / "chosen", "many", "--no-search", prefix=lean)
+    chosen = plan(tmp_path / "chosen", "many", prefix=lean)
     assert any(later in line for line in chosen["not_counted"])  # fewer, but some
     assert not any(option["name"] == "lean_malloc" for option in chosen["options"])
     assert abs(chosen["predicted_peak_bytes"] - peak) < 0.1 * peak, (chosen["predicted_peak_bytes"], peak)
@@ -237,7 +291,7 @@ def test_with_a_lean_malloc_it_needs_what_was_priced(tmp_path):
 
 def test_a_validation_that_needs_more_than_the_training(tmp_path):
     truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "validation", str(tmp_path)))
-    told = plan(tmp_path / "planned", "validation", "--no-search")
+    told = plan(tmp_path / "planned", "validation")
     peak = int(truth().split()[-1])
     assert told["peak_in"] == "validation" and told["phases"][-1]["name"] == "a step of the validation"
     assert abs(told["predicted_peak_bytes"] - peak) < 0.25 * peak, (told["predicted_peak_bytes"], peak)
@@ -245,7 +299,7 @@ def test_a_validation_that_needs_more_than_the_training(tmp_path):
 
 def test_a_preparation_that_needs_more_than_the_training(tmp_path):
     truth = stage.beside(tmp_path / "plain", stage.victim("plans.py", "copies", str(tmp_path)))
-    told = plan(tmp_path / "planned", "copies", "--no-search")
+    told = plan(tmp_path / "planned", "copies")
     peak = int(truth().split()[-1])
     assert told["peak_in"] == "preparation" and told["phases"][0]["name"] == "the script's preparation"
     assert abs(told["predicted_peak_bytes"] - peak) < 0.05 * peak, (told["predicted_peak_bytes"], peak)
@@ -363,6 +417,7 @@ def test_a_command_that_the_agent_is_not_in_is_not_said_to_train_nothing(tmp_pat
         (("--", "python3", "-I", "-m", "train"), "python -I keeps the agent out of the script"),
         (("--", "python-train", "-E", "5"), "python-train: command not found on PATH"),
         (("--max", "many", "--", "true"), "--max: a whole number from 1 was expected; received 'many'"),
+        (("--search-for", "0", "--", "true"), "--search-for: a number of seconds above 0 was expected; received '0'"),
         (("--multiple-of", "0", "--", "true"), "--multiple-of: a whole number from 1 was expected; received '0'"),
         (("--memory", "", "--", "true"), "--memory: a size was expected, such as 3GiB or 512M; received ''"),
         (("--memory", "much", "--", "true"), "--memory: a size was expected, such as 3GiB or 512M; received 'much'"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
 
+from keepfit.supervise.interrupt import Interrupt
 from keepfit.supervise.rehearsal import Ask, Rehearsal
 
 from .. import stage
@@ -66,6 +68,55 @@ argv, seconds = sys.argv[2:], float(sys.argv[1])
 heard = rehearsal.rehearse(tuple(argv), os.environ, 128 << 20, seconds, lambda heard: None, 1, 0.5)
 print(json.dumps([heard.thrashing, heard.late, heard.reached]))
 """
+
+
+# Comes to its training call as a training does, and never ends what it is asked to try.
+ASKS = """
+import os, time
+from keepfit.agent import heart
+from keepfit.blackbox.folder import Folder
+from keepfit.blackbox.journal import JournalWriter
+own = heart.claim(os.environ["KEEPFIT_PULSE"])
+JournalWriter.of(Folder.open(os.environ["KEEPFIT_RECORD"])).write("plan", rows=64)
+own.counsel.ask("planned", rows=8, peak=1, seconds=1.0, spread=0)
+time.sleep(600)
+"""
+
+ASKED = """
+import json, os, signal, sys, time
+from keepfit.supervise import rehearsal
+from keepfit.supervise.interrupt import Interrupt
+
+def next_ask(heard):
+    if sys.argv[1] == "Ctrl-C":
+        os.kill(os.getpid(), signal.SIGINT)
+    return rehearsal.Ask(16, by=time.monotonic() + (0.2 if sys.argv[1] == "late" else 600))
+
+with Interrupt() as stop:
+    heard = rehearsal.rehearse(tuple(sys.argv[2:]), os.environ, 1 << 30, 600.0, next_ask, stop=stop)
+rows = [trial.rows for trial in heard.trials]
+print(json.dumps([heard.late, heard.interrupted, rows, heard.trying, stop.came, heard.came > 0]))
+"""
+
+
+@pytest.mark.parametrize("how", ["late", "Ctrl-C"])
+def test_what_was_heard_is_kept_where_a_trial_is_cut_short(how):
+    words = [sys.executable, "-c", ASKED, how, sys.executable, "-c", ASKS]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [how == "late", how == "Ctrl-C", [8], 16, how == "Ctrl-C", True]
+
+
+def test_ctrl_c_before_anything_is_known_and_a_second_one_end_it_at_once():
+    with Interrupt() as stop:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        stop.keep()
+        signal.raise_signal(signal.SIGINT)
+        assert stop.came
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_to_die_while_more_is_noted_of_a_size_that_has_run_says_nothing_of_it():

@@ -31,6 +31,9 @@ class Plan:
     reached: bool = False  # already a small one did
     unfenced: str = ""  # why nothing but good will holds the limit
     unverified: str = ""  # why no size could be tried in a process of its own
+    hurried: str = ""  # what of the small batches was not tried, for want of time
+    ended: str = ""  # how the search for the largest batch came to an end before it was through
+    interrupted: bool = False  # by Ctrl-C
     budget: int | None = None  # bytes that were asked for, which may be more than there are
     wanted: largest.Wanted = field(default_factory=lambda: largest.Wanted(0))
     findings: list[Finding] = field(default_factory=list)
@@ -51,8 +54,12 @@ class Plan:
 
     @property
     def tried(self) -> list[Trial]:
-        """What a forecast is made of: behind other sizes in the same process one needs more."""
-        return [*self.trials, *self.alone]
+        """What a forecast is made of: behind other sizes in the same process one needs more.
+
+        A single small batch, behind which there was no time for another, tells less than the graph.
+        """
+        lone = self.hurried and self.facts.static and len(self.trials) == 1
+        return [*(() if lone else self.trials), *self.alone]
 
     @property
     def verified(self) -> list[Trial]:
@@ -152,6 +159,7 @@ def document(made: Plan) -> dict[str, Any]:
         "verified": bool(made.largest) and not made.device,
         "trials": len(made.attempts),  # of the largest batch
         "small_trials": len(made.trials),
+        "search_ended": made.ended or None,  # before it was through, and how
         "overshot": len(made.overshot),
         "grows": facts.grows and made.device is None,
         "left_for_later_steps_bytes": 0 if made.device else made.wanted.lasting,  # by the largest batch
@@ -186,6 +194,14 @@ def not_counted(made: Plan) -> list[str]:
         found.insert(0, f"what of --memory is more than there is here ({made.limit.source})")
     if made.unverified:
         found.append(f"{'another attempt at ' if made.attempts else ''}the largest batch: {made.unverified}")
+    if made.hurried:
+        found.append(f"what small batches would have shown: {made.hurried}")
+    if made.ended:
+        found.append(f"batches larger than those that were tried: {made.ended}")
+    if made.largest and made.ended and facts.pooled and not largest.found(facts, made.attempts, made.wanted):
+        found.append(
+            f"what {made.largest} rows need in a process of their own: they ran behind others, and may need more"
+        )
     if made.fits is None:
         found.append("the training step itself: it has no graph, and nothing of it was tried")
     if facts.grows:

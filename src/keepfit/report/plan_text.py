@@ -52,7 +52,9 @@ def render(document: Mapping[str, Any], colours: bool, width: int) -> str:
         lines.append(style("by its graph alone", "dim"))
     if document["largest_batch"] and document["verified"]:
         whole = ", all of the data" if document["largest_batch"] == document["samples"] else ""
-        lines.append(f"largest batch that was tried and fits: {document['largest_batch']}{whole}{_later(document)}")
+        more = "; larger ones may fit, too" if document["search_ended"] else ""
+        found = f"{document['largest_batch']}{whole}{_later(document)}{more}"
+        lines.append(f"largest batch that was tried and fits: {found}")
     elif document["largest_batch"]:
         lines.append(f"largest batch by its graph alone, not tried: {document['largest_batch']}")
     if (where := document["peak_in"]) in ELSEWHERE:

@@ -60,8 +60,10 @@ class EarlierPlans:
         with contextlib.suppress(OSError):
             self._runs.mkdir(parents=True, exist_ok=True, mode=0o700)
         choices.remember(self._runs, name, now, {"peak": point.peak, "versions": told["versions"]})
-        # Of attempts that only came to the limit nothing was learnt: the next plan may have more luck.
-        learnt = not made.reached and not made.unverified and all(attempt.ran for attempt in made.attempts)
+        # Of attempts that only came to the limit nothing was learnt, and what was cut short tells less than it might:
+        # the next plan may have more luck.
+        through = not (made.reached or made.unverified or made.hurried or made.ended)
+        learnt = through and all(attempt.ran for attempt in made.attempts)
         if learnt and not made.remembered:
             attempts = [(_as_kept(attempt.ran), attempt.overshot) for attempt in made.attempts]
             known = {"limit": made.wanted.limit, "in_use": made.facts.in_use,

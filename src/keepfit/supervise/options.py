@@ -1,10 +1,12 @@
-"""What the user asked of `run`."""
+"""What the user asked of `run`, and of `plan`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ..blackbox.rundir import RunDirectory
+from ..facts import MemoryLimit
 from ..quick import dataclass, field
 from .launch import Before
 
@@ -12,6 +14,8 @@ GUARDS = ("memory", "hang", "checkpoint", "numbers")
 ON_NAN = ("skip", "rollback", "stop")
 ON_BAD_SAMPLE = ("skip", "stop")
 KEEP = 64 << 20  # bytes of a poisoned batch, and of the weights it met
+# Seconds that a planned script may take to come to its training call, and that the search for the largest batch may.
+COMING, SEARCHING = 600.0, 120.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,22 @@ _ASKS_FOR = {
     "clip": "numbers",
     "resume": "checkpoint",
 }
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    argv: tuple[str, ...]
+    memory: int | None = None
+    reserve: int = 0
+    multiple: int = 1
+    most: int | None = None
+    timeout: float = COMING
+    search: bool = False  # for the largest batch
+    search_for: float = SEARCHING
+    device: MemoryLimit | None = None  # an accelerator that is not here, to plan for instead of this machine
+    runs: Path | None = None  # where plans are remembered; None: nowhere
+    say: Callable[[str], None] = lambda _text: None  # what goes on, to whoever waits for it
+    spared: bool = False  # a pipe at standard input: somebody else is to read it
 
 
 def parse_guards(text: str) -> frozenset[str]:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
-from pathlib import Path
 from typing import Any
 
 from ..blackbox import choices
 from ..conditions.reading import size
-from ..facts import MemoryLimit
 from ..machine import cgroup, interpreter, limits
 from ..plan import forecast, largest
-from ..plan.micro_batch import Line, Room, Trial, choose
+from ..plan.micro_batch import Line, Room, choose
 from ..plan.pool import Steps
 from ..plan.whole import Plan
 from ..quick import dataclass
 from .earlier import EarlierPlans
+from .first_trials import FirstTrials
+from .interrupt import Interrupt
 from .launch import USAGE, CannotLaunch
-from .options import RunOptions
-from .rehearsal import Ask, Rehearsal, is_read_once, rehearse
-
-SECONDS = 600.0  # that a script may take to come to its training call
-PATIENCE = 10.0  # times what it took to come there, and what a step of that size should take: it may be thrashing
+from .options import PlanOptions, RunOptions
+from .rehearsal import Rehearsal, is_read_once, rehearse
+from .searching import search
+from .waiting import Waiting
 
 
 class CannotPlan(CannotLaunch):
@@ -33,22 +32,15 @@ class CannotPlan(CannotLaunch):
         super().__init__(message, USAGE)
 
 
-@dataclass(frozen=True)
-class PlanOptions:
-    argv: tuple[str, ...]
-    memory: int | None = None
-    reserve: int = 0
-    multiple: int = 1
-    most: int | None = None
-    timeout: float = SECONDS
-    search: bool = True  # for the largest batch
-    device: MemoryLimit | None = None  # an accelerator that is not here, to plan for instead of this machine
-    runs: Path | None = None  # where plans are remembered; None: nowhere
-    say: Callable[[str], None] = lambda _text: None  # what takes a while
-    spared: bool = False  # a pipe at standard input: somebody else is to read it
-
-
 def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
+    """All that was found out; from the training call on, Ctrl-C ends it with what is known by then."""
+    with Interrupt() as stop:
+        made = _plan(wanted, environment, stop)
+        made.interrupted = stop.came
+        return made
+
+
+def _plan(wanted: PlanOptions, environment: Mapping[str, str], stop: Interrupt) -> Plan:
     check_for_the_agent(wanted.argv, environment)
     limit = limits.effective(cgroup.placement(), environment, wanted.memory)
     if limit is None:
@@ -61,38 +53,19 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
     stated = limit.kind != "host"  # and no other an hour later
     earlier = EarlierPlans(wanted.runs, asked, wanted.search, stated)
 
-    def small(heard: Rehearsal) -> Ask | None:
-        facts = forecast.Facts.of(heard.facts or {})
-        if wanted.device or facts.cut or earlier.tried(facts):
-            return None
-        tried = _trials(heard)
-        if not climbs and (rows := forecast.next_trial(facts, room, tried)):
-            return Ask(rows)
-        if not wanted.search or heard.unfenced or not tried:
-            return None
-        last = tried[-1].rows
-        higher = largest.Search(facts, tried, asked.of(facts)).next_climb()
-        # The last of all is noted, and another size before it: what goes by the rows is seen by both.
-        if facts.pooled and last not in noted and not (higher and noted):
-            noted.append(last)
-            return Ask(last, noting=True)
-        if higher:
-            climbs.append(higher)
-            return Ask(higher)
-        return None
-
-    climbs: list[int] = []  # rows
-    noted: list[int] = []  # the same
+    trials = FirstTrials(wanted, limit, asked, earlier)
     began = time.monotonic()
-    heard = rehearse(wanted.argv, environment, room, wanted.timeout, small, spared=wanted.spared)
+    waiting = Waiting(wanted.say, wanted.timeout)
+    heard = rehearse(wanted.argv, environment, room, wanted.timeout, trials.next,
+                     spared=wanted.spared, waiting=waiting, stop=stop)  # fmt: skip
     facts = _facts(heard, room, wanted.timeout)
-    small_ones, climbed = ([t for t in _trials(heard) if (t.rows in climbs) is on] for on in (False, True))
+    small, climbed = ([t for t in heard.trials if (t.rows in trials.climbs) is on] for on in (False, True))
     overshot = [largest.Attempt(overshot=heard.trying)] if heard.died_trying and heard.trying else []
-    made = Plan(limit, facts, small_ones, climbed=climbed, unfenced=heard.unfenced,
+    made = Plan(limit, facts, small, climbed=climbed, unfenced=heard.unfenced,
                 wanted=asked.of(facts), budget=wanted.memory, noted=_noted(heard),
                 came_after=heard.came - began,
                 reached=heard.died_trying and heard.trying <= facts.rows,
-                attempts=overshot)  # fmt: skip
+                attempts=overshot, hurried=trials.hurried(heard))  # fmt: skip
     if wanted.device is not None:
         if not facts.static:
             raise CannotPlan("--for: a training step with a graph was expected; this one runs eagerly, or is a loop")
@@ -102,7 +75,8 @@ def plan(wanted: PlanOptions, environment: Mapping[str, str]) -> Plan:
         made.trials, made.attempts = known
         made.remembered = True
     elif wanted.search and (made.trials or made.overshot) and not made.unfenced:
-        _search(made, wanted, environment)
+        ends = trials.ends if trials.ends is not None else time.monotonic() + wanted.search_for
+        search(made, wanted, environment, ends, stop)
         made.reached = made.reached and made.largest < facts.rows  # alone in its process it may have run
     made.findings += earlier.keep(made)
     return made
@@ -123,10 +97,12 @@ def apply(options: RunOptions, environment: Mapping[str, str]) -> Applied:
     once. A plan that fails is no obstacle.
     """
     try:
-        wanted = PlanOptions(options.argv, options.memory, search=False, runs=options.runs, spared=True)
+        wanted = PlanOptions(options.argv, options.memory, runs=options.runs, spared=True)
         made = plan(wanted, environment)
     except Exception as error:  # whatever it is: what was asked for is the run
         return Applied(f"no plan ({error}); it runs as without --apply")
+    if made.interrupted:  # which was meant for what was asked for, too
+        raise KeyboardInterrupt
     need = f"batch {made.facts.rows} needs about {size(made.point.peak - made.facts.files)} of {size(made.limit.bytes)}"
     differs = any(option.name == "micro_batch" and not option.exact for option in made.options)
     changes = _malloc(made)
@@ -156,62 +132,6 @@ def _malloc(made: Plan) -> dict[str, str]:
     return {setting: forecast.LEAN_MALLOC[setting] for setting in made.facts.unchosen if offered and doubtful}
 
 
-def _search(made: Plan, wanted: PlanOptions, environment: Mapping[str, str]) -> None:
-    """Verify the largest batch, each attempt in a process of its own."""
-    before = [*made.trials, *made.climbed]
-    slowest = max((trial.seconds / trial.rows for trial in before), default=0.0)
-    while rows := made.search.next_size():
-
-        def sizes(heard: Rehearsal, rows: int = rows) -> Ask | None:
-            if not heard.tried:
-                return None if (heard.facts or {}).get("cut") else Ask(rows)
-            more = made.search.next_stretch(_trials(heard))
-            return Ask(more) if more else None
-
-        patience = PATIENCE * (made.came_after + made.search.stretches * slowest * rows)
-        wanted.say(f"the script runs again, up to its training call, to try {rows} rows in a process of its own")
-        heard = rehearse(wanted.argv, environment, made.wanted.limit, wanted.timeout, sizes, rows, patience)
-        ran = tuple(_trials(heard))
-        overshot = (heard.trying or rows) if heard.died_trying or heard.thrashing else 0
-        if not (ran or overshot) or _is_another(heard, made.facts):
-            made.unverified = _not_again(heard, made.facts)
-            break
-        made.attempts.append(largest.Attempt(ran, overshot))
-
-
-def _is_another(heard: Rehearsal, facts: forecast.Facts) -> bool:
-    """What was trained in a process of its own: a script that reads a pipe finds nothing there the second time."""
-    weights = (heard.facts or {}).get("weights")
-    return weights is not None and weights != facts.model["weights"]
-
-
-def _not_again(heard: Rehearsal, facts: forecast.Facts) -> str:
-    """Why a process of its own, in which a size was to be verified, says nothing of one."""
-    if _is_another(heard, facts):
-        why = "trained another model"
-    elif heard.failed:
-        why = f"failed at its training call ({' '.join(heard.failed.split())})"
-    elif heard.late:
-        why = "had tried no step" if heard.facts is not None else "came to no training call"
-        why += " when its time was over (--timeout)"
-    elif heard.status is not None:
-        why = f"ended with {_ending(heard.status)}"
-    elif heard.reached:
-        why = "came to the limit before its training call"
-    else:
-        why = f"could not try it: {(heard.facts or {}).get('cut') or 'nothing was heard of it'}"
-    return f"the script, when it ran again, {why}"
-
-
-def _ending(status: int) -> str:
-    return f"status {status}" if status >= 0 else f"signal {-status}"
-
-
-def _trials(heard: Rehearsal) -> list[Trial]:
-    names = ("rows", "peak", "seconds", "spread")
-    return [Trial(*(one[name] for name in names)) for one in heard.tried]
-
-
 def _noted(heard: Rehearsal) -> list[Steps]:
     return [Steps.of(event) for event in heard.events if event["event"] == "pool"]
 
@@ -229,12 +149,12 @@ def _facts(heard: Rehearsal, room: int, seconds: float) -> forecast.Facts:
         raise CannotPlan(_too_much(room, begun))
     if heard.status is not None and _is_unseen(heard):
         raise CannotPlan(
-            f"the command ended with {_ending(heard.status)}, and keepfit's agent was in no Python process of it: a "
+            f"the command ended with {heard.ending}, and keepfit's agent was in no Python process of it: a "
             "training was not seen, and may have been run (python -E, -I and -S keep the agent out, and so does an "
             "environment without PYTHONPATH)"
         )
     if heard.status:
-        how = _ending(heard.status)
+        how = heard.ending
         raise CannotPlan(f"the script ended with {how} before {'the first step' if begun else 'any training call'}")
     raise CannotPlan("the script ended without a training call (fit, train_on_batch or apply_gradients)")
 

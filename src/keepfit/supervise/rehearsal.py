@@ -12,7 +12,7 @@ import signal
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from functools import partial
 from io import FileIO
 from typing import Any
@@ -22,14 +22,18 @@ from ..blackbox.folder import Folder
 from ..blackbox.pulse import Pulse
 from ..machine import cgroup, procfs
 from ..machine.tree import ProcessTree
+from ..plan.micro_batch import Trial
 from ..quick import dataclass
 from . import danger, fence, launch, posture, records
+from .interrupt import Interrupt
+from .waiting import Waiting
 
 TURN = 0.02  # seconds between two looks
 LEAVING = 5.0  # seconds that killed processes may take to be gone
 # Times a second that it had to fetch from disk since it began: two trainings that stood at a limit had 140 and 200, one
 # that was far from it and took fourteen times as long as usual 0.1.
 THRASHING = 50.0
+STEPPING = 0.8  # of the time that a trial has may go into steps: what was measured is to be heard of, too
 LAST_WORDS = (signal.SIGTERM, signal.SIGHUP)  # that end a plan as Ctrl-C does: behind what is to be taken away
 
 
@@ -39,6 +43,7 @@ class Ask:
 
     rows: int
     noting: bool = False
+    by: float | None = None  # when it has to be over, by our clock; None: not before the rest is
 
 
 @dataclass
@@ -53,9 +58,20 @@ class Rehearsal:
     status: int | None = None  # how the script ended by itself
     reached: bool = False  # the fence
     late: bool = False  # its time was over
+    interrupted: bool = False  # by Ctrl-C
     thrashing: bool = False  # so close to the limit that it did little but fetch its own code from disk
     unfenced: str = ""  # why there was no fence
     events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The batches that have run."""
+        return [Trial(one["rows"], one["peak"], one["seconds"], one["spread"]) for one in self.tried]
+
+    @property
+    def ending(self) -> str:
+        """How the script ended by itself, in words."""
+        return f"status {self.status}" if (self.status or 0) >= 0 else f"signal {-(self.status or 0)}"
 
     @property
     def trying(self) -> int:
@@ -82,12 +98,15 @@ def rehearse(
     rows: int = 0,
     patience: float | None = None,
     spared: bool = False,
+    waiting: Waiting | None = None,
+    stop: Interrupt | None = None,
 ) -> Rehearsal:
     """Run it; `next_ask` says what to try next, None when enough is known. Output goes to stderr.
 
     With `rows` it is run as if the script had asked for batches of that size, and nothing else is looked at. It has
-    `seconds`; from `patience` on it is ended where it is thrashing (slow alone is no sign of the limit). With `spared`
-    a pipe at standard input is left to who comes behind it.
+    `seconds`, or until what it is asked has to be over; from `patience` on it is ended where it is thrashing (slow
+    alone is no sign of the limit). With `spared` a pipe at standard input is left to who comes behind it. `waiting` is
+    told how far it has come. From its training call on, `stop` ends it with what was heard by then.
     """
     path = launch.resolve(argv[0], environment)
     given = launch.Inherited.of_this_process(launch.Before())
@@ -115,7 +134,7 @@ def rehearse(
             stuck = partial(fence.cannot_start, made, argv[0])
             pid = launch.launch(path, argv, told, launch.Wiring(typed.fileno(), 2, 2), given, prepare, stuck)
             heard = Rehearsal(unfenced="" if made is not None else str(why_not))
-            listening = _Listening(heard, pid, pulse, made, folder, next_ask, keeper)
+            listening = _Listening(heard, pid, pulse, made, folder, next_ask, keeper, waiting, stop)
             listening.until(seconds, seconds if patience is None else patience)
             return heard
         finally:
@@ -176,22 +195,29 @@ def _input(spared: bool) -> FileIO:
 class _Listening:
     def __init__(
         self, heard: Rehearsal, pid: int, pulse: Pulse, made: fence.Fence | None, folder: Folder,
-        next_ask: Callable[[Rehearsal], Ask | None], keeper: int | None,
+        next_ask: Callable[[Rehearsal], Ask | None], keeper: int | None, waiting: Waiting | None,
+        stop: Interrupt | None,
     ) -> None:  # fmt: skip
         self._pid, self._pulse, self._fence, self._next = pid, pulse, made, next_ask
         self._folder = folder
         self._heard = heard
+        self._waiting = waiting
+        self._stop = stop or Interrupt()
+        self._until = 0.0  # when its time is over
         self._tree = ProcessTree(pid, ignore=(keeper,) if keeper else (), adopter=os.getpid())
 
     def until(self, seconds: float, patience: float) -> None:
         heard, began = self._heard, time.monotonic()
+        self._until = began + seconds
         try:
             while not self._enough():
-                passed = time.monotonic() - began
-                heard.late = passed > seconds
-                heard.thrashing = passed > min(patience, seconds) and self._thrashes(passed)
-                if heard.late or heard.thrashing:
+                now = time.monotonic()
+                heard.late = now > self._until
+                heard.thrashing = now - began > min(patience, seconds) and self._thrashes(now - began)
+                heard.interrupted = self._stop.came
+                if heard.late or heard.thrashing or heard.interrupted:
                     break
+                self._look_on(now - began)
                 self._tree.discover()
                 time.sleep(TURN)
         finally:
@@ -211,6 +237,12 @@ class _Listening:
             return True
         return False
 
+    def _look_on(self, passed: float) -> None:
+        """While it is on its way to its training call."""
+        if self._waiting is not None and self._heard.facts is None and self._waiting.is_due(passed):
+            events, _ = journal.read(self._folder)
+            self._waiting.look(passed, self._pid, self._pulse.phase, {str(event["event"]) for event in events})
+
     def _thrashes(self, passed: float) -> bool:
         self._tree.count(time.monotonic())
         return self._tree.reading().major_faults > THRASHING * passed
@@ -225,15 +257,21 @@ class _Listening:
             events, _ = journal.read(self._folder)
             heard.facts = next((event for event in events if event["event"] == "plan"), None)
             heard.came = time.monotonic()
+            if heard.facts is not None:
+                self._stop.keep()
         heard.failed = str(letter.get("failed") or "")
         if letter.get("rows"):
             heard.tried.append(dict(letter))
         if heard.facts is not None and letter.get("untried"):
             heard.facts = {**heard.facts, "cut": letter["untried"]}
         heard.asked = self._next(heard) if heard.facts is not None and not heard.failed else None
-        if heard.asked is not None:
-            self._pulse.answer(**asdict(heard.asked))
-        return heard.asked is None
+        if (asked := heard.asked) is not None:
+            letter = {"rows": asked.rows, "noting": asked.noting}
+            if asked.by is not None:
+                self._until = asked.by
+                letter["seconds"] = max(0.0, STEPPING * (asked.by - time.monotonic()))
+            self._pulse.answer(**letter)
+        return asked is None
 
     def _end(self) -> None:
         """Itself, and everything that it has started."""

@@ -207,7 +207,7 @@ class Planner:
                 told = {}
                 continue
             gone = self._cleared(next(trials))
-            told = self._tried(function, held, rows)
+            told = self._tried(function, held, rows, min(PATIENCE, answer.get("seconds", PATIENCE)))
             if "peak" in told:
                 told["peak"] += gone
 
@@ -245,10 +245,10 @@ class Planner:
         give_back()
         return max(0, self._ready - anonymous())
 
-    def _tried(self, function, held, rows):
+    def _tried(self, function, held, rows, patience):
         """A trial; {untried}: why it failed, as a model of a fixed number of rows does."""
         try:
-            return {"rows": rows, **_trial(function, *self._sized(held, rows))}
+            return {"rows": rows, **_trial(function, *self._sized(held, rows), patience)}
         except Exception as error:
             self._heart.failed("planning.trial", error)
             return {"untried": f"a batch of {rows} rows failed ({type(error).__name__})"}
@@ -304,13 +304,13 @@ def wait_to_be_ended():
     os._exit(1)
 
 
-def _trial(function, batches, least, most):
-    """Some steps, more than the least while there is patience for them.
+def _trial(function, batches, least, most, patience):
+    """Some steps, more than the least while there is patience for one like the last.
 
     How far their peaks lie apart tells how far a training's may be from this one; the last ones how long one takes.
     """
     peak, peaks, took = Peak(), [], []
-    while len(took) < least or (len(took) < most and sum(took) < PATIENCE):
+    while len(took) < least or (len(took) < most and sum(took) + took[-1] < patience):
         peak.reset()
         began = time.monotonic()
         _step(function, batches)
