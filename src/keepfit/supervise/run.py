@@ -284,7 +284,7 @@ class Course:
         if decided is None:
             return False
         if not judge.may_go_again:  # no attempt is left, or what was typed or piped in is gone
-            if not self._keyboard.can_be_read_again:
+            if self._options.restarts and not self._keyboard.can_be_read_again:
                 judge.say("keepfit: not started again: its standard input was read and cannot be rewound")
             return False
         if smaller and smaller[1]:
