@@ -57,7 +57,7 @@ class QuietHeart:
 
     def __init__(self) -> None:
         self.alive = self.in_fit = True
-        self.epoch = self.live_step = self.first_step = 0
+        self.epoch = self.live_step = self.first_step = self.steps_so_far = 0
         self.pace = Pace()
         self.train_source: Any = None
         self.journal = Told()

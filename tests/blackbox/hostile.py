@@ -271,6 +271,24 @@ def index_of_odd_rows(place: Place) -> None:
         database.execute("INSERT INTO runs (id, command, started_at) VALUES (?, ?, ?)", ("../outside", "[1,", 1e300))
 
 
+def index_that_computes(statement: str) -> Spoil:
+    """An index of ours in which something that runs has the name of what is read."""
+
+    def spoil(place: Place) -> None:
+        from keepfit.blackbox import index
+
+        index.rows(place.runs)
+        with sqlite3.connect(place.runs / index.FILE) as database:
+            columns = ", ".join(name for _, name, *_ in database.execute("PRAGMA table_info(runs)"))
+            values = ", ".join("x" for _ in columns.split(", "))
+            database.executescript(statement.format(columns=columns, values=values))
+
+    return spoil
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT {values} FROM n"
+
+
 def odd_entries(place: Place) -> None:
     os.mkfifo(place.runs / "20300101-000000-fifo")
     os.symlink(place.path, place.runs / "20300101-000000-link")
@@ -310,6 +328,13 @@ SPOILT: dict[str, Spoil] = {
     "a very deep folder": a_very_deep_folder,
     "an index of odd rows": index_of_odd_rows,
     "odd entries among the runs": odd_entries,
+    "an index that is an endless view": index_that_computes("DROP TABLE runs; CREATE VIEW runs ({columns}) AS " + ENDLESS),
+    "an index with a trigger": index_that_computes(
+        "CREATE TRIGGER t AFTER INSERT ON runs BEGIN DELETE FROM choices; END; DELETE FROM runs"
+    ),
+    "an index with a column that computes": index_that_computes(
+        "DROP TABLE runs; CREATE TABLE runs ({columns}, more AS (zeroblob(900000000)))"
+    ),
     "an index that is a FIFO": lambda place: fifo(str(place.runs / "index.sqlite")),
     "an index that is a directory": lambda place: os.mkdir(place.runs / "index.sqlite"),
     "an index that leads elsewhere": lambda place: os.symlink(place.outside / "bank.sqlite", place.runs / "index.sqlite"),

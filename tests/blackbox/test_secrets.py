@@ -80,6 +80,14 @@ MASKED_ARGV = [
     ["twine", "upload", "-p", WORD],
     ["zip", "-P", WORD, "x.zip", "a"],
     ["htpasswd", "-b", "file", "me", WORD],
+    ["sqlcmd", "-P", WORD],
+    ["java", f"-Dpassword={WORD}"],
+    ["train.py", f"PGPASSWORD={WORD}"],
+    ["docker", "run", "-e", f"PASS={WORD}", "image"],
+    ["kubectl", "create", "secret", "generic", "x", f"--from-literal=password={WORD}"],
+    ["train.py", f"https://x/#access_token={SECRET}"],
+    ["train.py", f"https://x/?api-key={SECRET}"],
+    ["train.py", f"https://me:p@{WORD}@host/x"],
 ]
 
 # Any text: messages of exceptions, lines of output, findings.
@@ -108,6 +116,21 @@ MASKED_TEXT = [
     f"token: {WORD}",
     f"Set-Cookie: sid={WORD}; Path=/",
     f"connecting with Pwd={WORD};Encrypt=yes",
+    f"aws_secret_access_key = {SECRET}",
+    f"password : {WORD}",
+    f"DB_PASS={WORD} SMTP_PASS={WORD}",
+    f"HF_TOKEN_2={WORD} GITHUB_TOKEN1={WORD} password1={WORD}",
+    f"API_TOKEN_PROD={WORD} SECRET_KEY_BASE={WORD} PASSWORD_DB={WORD}",
+    f"mypassword={WORD}",
+    f'password="battery {WORD}"',
+    f"password = b'{WORD}'",
+    f"password=${WORD}!",
+    f"<password>{WORD}</password>",
+    f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{SECRET}\n-----END PGP PRIVATE KEY BLOCK-----",
+    f"gsk_{SECRET}",
+    f"nvapi-{SECRET}",
+    f"dckr_pat_{SECRET}",
+    f"sk_live_{SECRET}",
 ]
 
 INNOCENT = [
@@ -124,7 +147,12 @@ INNOCENT = [
     "hidden_size=768 num_keys=12", "learning_rate=0.001 loss=nan", "step 100/1000 - loss: 0.5 - accuracy: 0.9",
     "/home/me/secret_project/train.py", "File \"/home/me/token.py\", line 3", "import keyring, passlib",
     "class TokenError",
-    "sk-learn and scikit-learn", "ghost_writer_2024_edition_long_name", "session 3 of 5", "cookie_policy=strict",
+    "--pad-token PAD", "mask_token=mask", "--eos_token eos", "stop_token=newline", "Unknown token: hello",
+    "def f(token: Tensor) -> None", "--data-key image", "PWD=/home/me/x", "hf_model_of_ours_with_words",
+    "sk_model_checkpoint_00012_final", "pk_embedding_dim_of_model_0001", "dataset://imagenet_train_2012_full@v2",
+    "sas: 9.4", "session_id=20231120", "forward_pass=done", "token = get_token(path)", "password = os.environ[x]",
+    "f(password: Optional[str] = None)", "password={password}", "token=$TOKEN", "sk-learn and scikit-learn",
+    "ghost_writer_2024_edition_long_name", "session 3 of 5", "cookie_policy=strict",
 ]  # fmt: skip
 
 

@@ -101,6 +101,8 @@ SURROUNDINGS = [
     sh("PWD and its kin", 'echo "$PWD $OLDPWD $SHLVL $_ $LC_CTYPE $LANG"'),
     Line("no environment", ("env", "-i", "env")),
     sh("C locale", "env | grep -c '^LC_\\|^LANG'; locale 2>/dev/null | head -n 2", environment={"LANG": "", "LC_ALL": ""}),
+    bash("functions in a large environment", "myf; echo ${#BIG} ${#BIG2}", environment={
+        "BIG": "a" * 100_000, "BIG2": "b" * 130_000, "BASH_FUNC_myf%%": "() {  echo from the function\n}"}),
     sh("working directory", "pwd"),
     sh("umask", "umask; umask 077; touch made; ls -l made | cut -c1-10"),
     sh("limits", "ulimit -a"),

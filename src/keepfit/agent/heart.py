@@ -179,11 +179,10 @@ class Heart:
     def beat(self) -> None:
         if not self.alive:
             return
-        if self.in_fit and (live := self.live_step) > self.step:
-            self.step_is(live)
+        steps = self.steps_so_far
         self._sequence += 1
         slowest = max(self.slowest, self.pace.slowest)
-        known = (self._pid, _PHASE[self.phase], self._doing, self.epoch, self.step, self.steps, self.batch_size)
+        known = (self._pid, _PHASE[self.phase], self._doing, self.epoch, self.step, steps, self.batch_size)
         try:
             record = PULSE_BEATS.encode(self._sequence, time.monotonic(), (*known, self.loss, slowest))
         except struct.error:  # somebody counts epochs in a way of his own
@@ -224,6 +223,13 @@ class Heart:
         """A step of `fit` that is over; those since the last word are counted with it."""
         self.steps += max(0, step - self.step)
         self.step = step
+
+    @property
+    def steps_so_far(self) -> int:
+        """Those of `fit` that no beat has told yet included."""
+        if self.in_fit and (live := self.live_step) > self.step:
+            self.step_is(live)
+        return self.steps
 
     def step_ended(self, count: int = 1) -> None:
         if self._began is not None:

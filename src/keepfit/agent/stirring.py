@@ -56,7 +56,11 @@ class Stirring:
         def exec_module(module: "Any") -> None:
             watcher.wanted.discard(name)  # looked for is not imported: TensorFlow asks for keras long before
             if waking is not None:
-                waking.importing(name, module, run)
+                try:
+                    waking.importing(name, module, run)
+                except BaseException as error:
+                    waking.hide(error)  # so that Python knows all of what is left as its import machinery
+                    raise
                 return
             run(module)
             try:

@@ -48,6 +48,12 @@ class Waking:
                 beating.leave("data" if before == "start" else before)
         self._arrived(name, module)
 
+    @staticmethod
+    def hide(error: BaseException) -> None:
+        from .hooks import hide
+
+        hide(error)
+
     def _beating(self) -> heart.Heart:
         """The heart, asked for once."""
         if not self._asked:
@@ -68,7 +74,7 @@ class Waking:
                 missing = self._stirring.ours(adapter).install(module, beating)
                 if missing:
                     self.journal.write("agent", state="partly", framework=name, missing=missing)
-            version = getattr(module, "__version__", None)
+            version = vars(module).get("__version__")  # a package may have a `__getattr__` that is not ours to call
             self.journal.write(
                 "agent", state="awake", framework=name, version=version, pid=process.pid, beats=beating.alive
             )

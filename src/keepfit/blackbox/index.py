@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, fields, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ FILE = "index.sqlite"
 UNFINISHED = ("running", "unknown")
 IDENTITY, SCHEMA = 0x6B666974, 2  # `application_id` and `user_version` of a file of ours
 TABLES = {"runs", "choices"}
+SECONDS, STEPS = 5.0, 10_000  # that one statement may take, looked at after so many steps of SQLite's machine
 HEAD, TAIL = 64 << 10, 1 << 20  # of a journal are read to list its run
 
 
@@ -56,7 +58,7 @@ class Row:
 
 _COLUMNS = [f.name for f in fields(Row)]
 _RUNS = f"CREATE TABLE runs ({', '.join(_COLUMNS)}, PRIMARY KEY (id))"
-_CHOICES = "CREATE TABLE IF NOT EXISTS choices (key TEXT PRIMARY KEY, at REAL, measured TEXT)"
+_CHOICES = "CREATE TABLE choices (key TEXT PRIMARY KEY, at REAL, measured TEXT)"
 _PUT = f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 
 
@@ -73,6 +75,8 @@ def opened(runs: Path, write: bool = False, patience: float = 1.0) -> Iterator[C
         folder = Folder.open(str(runs))
         os.close(folder.open_file(FILE, os.O_RDWR | os.O_CREAT if write else os.O_RDONLY))
         connection = sqlite3.connect(runs / FILE, timeout=patience)
+        ends = time.monotonic() + SECONDS
+        connection.set_progress_handler(lambda: int(time.monotonic() > ends), STEPS)
         try:
             _prepare(connection, write)
             with connection:
@@ -93,17 +97,21 @@ def opened(runs: Path, write: bool = False, patience: float = 1.0) -> Iterator[C
 def _prepare(connection: Connection, write: bool) -> None:
     (identity,) = connection.execute("PRAGMA application_id").fetchone()
     (schema,) = connection.execute("PRAGMA user_version").fetchone()
-    if (identity, schema) == (IDENTITY, SCHEMA):
+    # Not a view, a trigger or a virtual table under the name of a table: what is in it is run, not read.
+    made = {name: (kind, sql) for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master")}
+    made = {name: one for name, one in made.items() if not name.startswith("sqlite_autoindex_")}
+    if (identity, schema) == (IDENTITY, SCHEMA) and made == {"runs": ("table", _RUNS), "choices": ("table", _CHOICES)}:
         return
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if identity not in (0, IDENTITY) or schema > SCHEMA or not tables <= TABLES:
+    plain = all(kind == "table" and str(sql).startswith("CREATE TABLE") for kind, sql in made.values())
+    if identity not in (0, IDENTITY) or schema > SCHEMA or not made.keys() <= TABLES or not plain:
         raise NoIndex(f"{FILE} belongs to another program, or to a newer keepfit")
     if not write:
         raise NoIndex(f"{FILE} is of an older keepfit")
     with connection:
         connection.execute("DROP TABLE IF EXISTS runs")
         connection.execute(_RUNS)
-        connection.execute(_CHOICES)
+        if "choices" not in made:
+            connection.execute(_CHOICES)
         connection.execute(f"PRAGMA application_id = {IDENTITY}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from base64 import b64decode, b64encode
 
-HANDED = "KEEPFIT_HANDED"  # mask of ignored signals, in hex : the environment block, in base64
-LARGEST = 131000  # bytes that one variable can hold
+HANDED = "KEEPFIT_HANDED"  # mask of ignored signals, in hex : the environment block, in base64, or its first piece
+PIECE, MOST = 100_000, 8  # bytes of a piece, for one variable holds 128 KiB; and pieces, for all of them 2 MiB at most
 
 
 def restore() -> int:
     """Make `os.environ` what it was; returns the mask of signals that were ignored (0: not known)."""
     handed = os.environ.pop(HANDED, "")
+    handed += "".join(os.environ.pop(f"{HANDED}_{number}", "") for number in range(1, MOST))
     mask, _, block = handed.partition(":")
     try:
         ignored, entries = int(mask or "0", 16), b64decode(block, validate=True).split(b"\0")
@@ -26,7 +27,8 @@ def restore() -> int:
     if known:
         os.environ.clear()
         os.environb.update(known)
-        os.environ.pop(HANDED, None)
+        for name in [name for name in os.environ if name.startswith(HANDED)]:
+            del os.environ[name]
     return ignored
 
 
@@ -37,7 +39,9 @@ def handed_over() -> dict[str, str]:
             block = b64encode(file.read()).decode()
     except OSError:
         block = ""
-    handed = {HANDED: f":{block}"} if len(block) < LARGEST else {}
+    pieces = [block[start : start + PIECE] for start in range(0, len(block), PIECE)] or [""]
+    handed = {HANDED: f":{pieces[0]}"} | {f"{HANDED}_{n}": piece for n, piece in enumerate(pieces) if n}
+    handed = handed if len(pieces) <= MOST else {}
     return {**os.environ, **handed}
 
 

@@ -1,10 +1,13 @@
-"""What callbacks are told of a batch that was not finite: the batch as it was.
+"""What the program is told of a batch that was not finite: the batch as it was.
 
 The gate takes such a batch back, and with it the NaN in the logs. But a callback may be there to end the training for
-a NaN (`TerminateOnNaN`, or one of the script's own), and that is the user's decision. So callbacks get the logs that
-the step itself had made, this once; who then sets `stop_training`, or raises, has decided. Epoch logs and History are
-those of a training without that batch, and so is the progress bar, whose averages a NaN would spoil for good.
+a NaN (`TerminateOnNaN`, or one of the script's own), or a loop around `train_on_batch` may look at what that returns:
+that is the user's decision. So they get the logs that the step itself had made, this once; who then sets
+`stop_training`, or raises, has decided. Epoch logs and History are those of a training without that batch, and so is
+the progress bar, whose averages a NaN would spoil for good.
 """
+
+from ..tensorflow.parts import np
 
 
 class Candour:
@@ -13,11 +16,11 @@ class Candour:
 
     def tell(self, callbacks, batch, logs, original):
         """`original` is the list's own `on_train_batch_end`; what a callback raises goes its way."""
-        shown, self._numbers.untold = self._numbers.untold, None
+        model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
+        shown = self._numbers.untold(model)
         if not shown or not isinstance(logs, dict):
             original(callbacks, batch, logs)
             return
-        model = getattr(callbacks, "_model", None) or getattr(callbacks, "model", None)
         stopped = bool(getattr(model, "stop_training", False))
         bar = _Bar(callbacks, logs)
         try:
@@ -31,6 +34,21 @@ class Candour:
             bar.restore()
         if getattr(model, "stop_training", False) and not stopped:
             self._numbers.ended_by = "stop_training"
+
+    def returning(self, original):
+        """Around `train_on_batch`, whose logs are what a loop of the script's own goes by."""
+
+        def train_on_batch(model, *args, **kwargs):
+            result = original(model, *args, **kwargs)
+            shown = self._numbers.untold(model)
+            if not shown or self._heart.in_fit:
+                return result
+            shown = {name: np().asarray(value) for name, value in shown.items()}
+            if isinstance(result, dict):
+                return {**result, **{name: shown[name] for name in result if name in shown}}
+            return model._flatten_metrics_in_order(shown)
+
+        return train_on_batch
 
 
 class _Bar:

@@ -35,7 +35,7 @@ class Numbers:
         self._source = source
         self._policy = orders.get("on_nan") or SKIP
         self._hidden = bool(orders.get("hidden"))  # the user has said so: then no callback sees a batch that was bad
-        self.untold = None  # logs of such a batch that callbacks are still to be told of
+        self._untold = None  # what is watched, and the logs of such a batch, which the program is still to be told
         self.ended_by = None  # what a callback did on seeing one: "stop_training", or the type it raised
         self._aside = False
         self._keep = int(orders.get("keep") or 0)
@@ -58,13 +58,14 @@ class Numbers:
         if len(self._waiting) >= HELD:  # counted, but not held on to
             batch = batch._replace(data=(None, ()))
         place = (self._heart.epoch, self._heart.live_step) if self._heart.in_fit else (None, None)
-        if watched.step == "train" and self.untold is None:
-            self.untold = batch.logs
+        if watched.step == "train" and self._untold is None:
+            self._untold = watched, batch.logs
         self._waiting.append((watched, batch, *place))
         self._heart.pace.busy, self._heart.pace.due = True, 0.0
 
     def epoch_begins(self, model):
         """So that a step's number tells its place in the epoch."""
+        self._untold = None
         owner = self._heart.train_source
         if owner is not None and (self._source_seen is None or self._source_seen() is not owner):
             self._source_seen = weakref.ref(owner)
@@ -82,6 +83,11 @@ class Numbers:
             return False
         steps = int(watched.count.numpy()) - began
         return 0 < steps <= self._bad[id(watched)] - self._bad_before.get(id(watched), 0)
+
+    def untold(self, model):
+        """The logs of a batch of this model's that was not finite, once; None where there was none."""
+        (watched, logs), self._untold = self._untold or (None, None), None
+        return logs if watched is not None and watched.model() is model else None
 
     def not_gated(self, devices):
         """A training on several devices: none of its numbers is looked at."""
@@ -129,9 +135,7 @@ class Numbers:
                 facts["ended_by"] = self.ended_by
             if self._hidden:
                 facts["hidden"] = self._policy
-            if epoch is not None:
-                self._heart.step_is(self._heart.live_step)
-            facts["steps"] = self._heart.steps
+            facts["steps"] = self._heart.steps_so_far
         again = facts.pop("again", False)  # the same sample in a later epoch
         if (told and not again) or facts.get("did") not in (None, SKIP) or self._policy == ROLLBACK:
             self._report("poison", **facts)

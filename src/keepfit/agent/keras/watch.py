@@ -51,7 +51,15 @@ def install(source, heart, missing, guarding, kept, orders):
     made.handed, made.failed = handed, heart.failed
     made.stands_aside = numbers.not_gated
     if not orders.get("hidden"):
-        heart.batch_told = candid.Candour(numbers, heart).tell
+        candour = candid.Candour(numbers, heart)
+        heart.batch_told = candour.tell
+        wrap(
+            import_module(source + "backend.tensorflow.trainer").TensorFlowTrainer,
+            "train_on_batch",
+            candour.returning,
+            missing,
+            entered=True,
+        )
     heart.at_ease += [numbers.look, health.look, inputs.look]
     heart.at_end += [numbers.look, inputs.epoch_ends]
     heart.at_error += [inputs.failed, lambda error: numbers.look()]
