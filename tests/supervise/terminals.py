@@ -63,3 +63,13 @@ class Terminal:
     def status(self) -> int:
         _, status = os.waitpid(self.pid, 0)
         return os.waitstatus_to_exitcode(status)
+
+
+class Shell(Terminal):
+    """A shell in a terminal, which keeps job control while keepfit runs under it."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execvpe(words[0], [*words], dict(environment))
+        self.screen = b""

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from .. import stage
-from .terminals import Terminal
+from .terminals import Shell, Terminal
 
 PYTHON = sys.executable
 
@@ -120,7 +120,7 @@ def test_in_a_directory_that_is_gone(runs, tmp_path):
 
 def test_a_prompt_on_the_terminal_while_stdin_is_a_pipe(runs):
     command = 'echo x | "$@" run -- sh -c "read a </dev/tty; echo got \\$a"; echo ended-with $?'
-    terminal = _Shell(["sh", "-c", command, "sh", *stage.KEEPFIT], stage.clean_environment(runs))
+    terminal = Shell(["sh", "-c", command, "sh", *stage.KEEPFIT], stage.clean_environment(runs))
     stage.wait_until(lambda: runs.exists() and any(runs.glob("*/ring")), what="the command")
     terminal.type(b"secret\n")
     terminal.wait_for(b"got secret")
@@ -239,24 +239,12 @@ def test_control_z_stops_and_fg_continues(runs):
     )
     shell = ["sh", "-c", 'set -m; "$@"; echo stopped-with $?; fg >/dev/null; echo ended-with $?', "sh"]
     command = [*shell, *stage.KEEPFIT, "run", "--", PYTHON, "-c", code]
-    terminal = _Shell(command, stage.clean_environment(runs))
+    terminal = Shell(command, stage.clean_environment(runs))
     terminal.wait_for(b"ready")
     terminal.type(b"\x1a")
     terminal.wait_for(b"stopped-with")
     terminal.wait_for(b"went on")
     terminal.wait_for(b"ended-with 0")
-
-
-class _Shell(Terminal):
-    """A shell in a terminal, which keeps job control while keepfit runs under it."""
-
-    def __init__(self, words, environment):
-        import pty
-
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.execvpe(words[0], words, environment)
-        self.screen = b""
 
 
 def test_a_prompt_is_no_hang(runs, needs):

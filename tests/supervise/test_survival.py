@@ -12,7 +12,7 @@ from keepfit.blackbox import tail
 from keepfit.supervise.danger import is_stopped
 
 from .. import stage
-from .terminals import Terminal
+from .terminals import Shell, Terminal
 from .test_danger import cgroups_named
 
 LINES = 40
@@ -48,13 +48,17 @@ def test_front_killed_with_a_terminal(runs):
 
 
 def test_a_job_stopped_with_its_front_is_hung_up_with_its_terminal(runs):
-    terminal = Terminal(["run", "--", *stage.victim("killed_by_bystander.py")], stage.clean_environment(runs))
+    shell = ["sh", "-c", 'set -m; "$@"; read -r line', "sh"]
+    words = [*shell, *stage.KEEPFIT, "run", "--", *stage.victim("killed_by_bystander.py")]
+    terminal = Shell(words, stage.clean_environment(runs))
     terminal.wait_for(b"ready")
+    (keepfit,) = stage.children(terminal.pid)
     command = stage.command_pid(runs)
     terminal.type(b"\x1a")
     stage.wait_until(lambda: is_stopped(command), what="the stop")
     os.close(terminal.fd)
-    os.kill(terminal.pid, signal.SIGKILL)
+    for pid in (keepfit, terminal.pid):
+        os.kill(pid, signal.SIGKILL)
     os.waitpid(terminal.pid, 0)
     stage.wait_until(lambda: stage.has_ended(command), what="the end of the stopped command")
 

@@ -103,6 +103,13 @@ DIFFERENCES = (
         _replaced(r"^(?:bash|keepfit): .*\n"),
     ),
     Difference(
+        "kind",
+        "A file, socket or device at stdout or stderr is a pipe for the command: it cannot be read, sought in, cut or "
+        "synced, and a full disk is told one write later.",
+        "What the command prints goes into the record, too.",
+        _replaced(r"kind of stdout: \w+"),
+    ),
+    Difference(
         "pipes",
         "A pipe at stdout or stderr holds 1 MiB, not 64 KiB.",
         "A program that prints a lot does not wait for keepfit.",
@@ -114,7 +121,10 @@ BY_NAME = {difference.name: difference for difference in DIFFERENCES}
 
 # What no comparison of two outputs shows.
 BESIDES = (
-    "What is typed at a terminal before the command has started is shown twice.",
+    "What is typed at a terminal before the command has started is shown twice; what is typed while it runs, and not "
+    "read by it, is gone when it ends.",
+    "A command in a terminal that handles Ctrl-Z itself, and would stop then, goes on.",
+    "In a working directory that is gone the shell of keepfit's launcher says so in a line.",
     "SIGSTOP stops keepfit and not your command when it is sent to keepfit's pid: nobody can pass it on.",
     "A pipe or socket that your command inherits beyond stdin, stdout and stderr is held open by keepfit too: whoever "
     "reads it sees its end only when the command has ended.",

@@ -87,6 +87,8 @@ BYTES = [
     sh("a reader that leaves", "yes | head -n 1"),
     sh("output into a file of its own", "echo result > out.txt; cat out.txt"),
     sh("nobody reads", "echo x", how="null"),
+    sh("the kind of stdout", f"{PY} -S -c 'import os, stat; s = os.fstat(1).st_mode; "
+       "print(\"kind of stdout:\", \"file\" if stat.S_ISREG(s) else \"pipe\")'", "kind", how="file"),
     sh("descriptors of its own", "exec 3>out.txt 4<&0; echo three >&3; read -r line <&4; echo $line", stdin=b"four\n"),
     Line("an argument for everything", ("printf", "<%s>\n", "", "a b", "'", '"', "\n", "*", "$HOME", "--", "-x", "é", "~")),
     Line("an option that looks like ours", ("echo", "--memory", "3GiB", "--", "run")),
@@ -291,6 +293,11 @@ TERMINAL = [
     sh("typed", "echo ready; read -r line; echo \"got $line\"", how="terminal", stdin=b"ready\r\n>hello\n"),
     sh("typed without echo", "stty -echo; echo ready; read -r line; stty echo; echo \"got $line\"", how="terminal",
        stdin=b"ready\r\n>secret\n"),
+    py("a handler for Ctrl-Z", "import signal, sys, time\nsignal.signal(20, lambda *_: (print('met', flush=True), sys.exit(6)))\n"
+       "print('ready', flush=True)\ntime.sleep(9)", how="terminal", stdin=b"ready\r\n>\x1a"),
+    sh("Ctrl-Z ignored", "trap '' TSTP; echo ready; read -r line; echo $line", how="terminal", stdin=b"ready\r\n>\x1ago on\n"),
+    sh("Ctrl-Z where nobody could go on with it", "echo ready; read -r line; echo $line", how="terminal",
+       stdin=b"ready\r\n>\x1ago on\n"),
     sh("end of input", "echo ready; cat; echo ended", how="terminal", stdin=b"ready\r\n>one\n\x04"),
     sh("Ctrl-C", "trap 'echo interrupted; exit 5' INT; echo ready; sleep 5", how="terminal", stdin=b"ready\r\n>\x03"),
     sh("Ctrl-C untrapped", "echo ready; sleep 5", how="terminal", stdin=b"ready\r\n>\x03"),

@@ -120,10 +120,27 @@ def same_process(pid: int, start: int, boot: str, proc: str = "/proc") -> bool:
 
 def catches(pid: int, signal: int, proc: str = "/proc") -> bool:
     """Whether the process has a handler for this signal (an unhandled one would end it)."""
+    return _is_in_mask(b"SigCgt:", pid, signal, proc)
+
+
+def ignores(pid: int, signal: int, proc: str = "/proc") -> bool:
+    return _is_in_mask(b"SigIgn:", pid, signal, proc)
+
+
+def _is_in_mask(name: bytes, pid: int, signal: int, proc: str) -> bool:
     for line in (read_bytes(f"{proc}/{pid}/status") or b"").splitlines():
-        if line.startswith(b"SigCgt:"):
+        if line.startswith(name):
             return bool(int(line.split()[1], 16) >> (signal - 1) & 1)
     return False
+
+
+def is_in_an_orphaned_group() -> bool:
+    """Whether nobody in our session could let our group go on, once it is stopped: then the kernel stops it not."""
+    group, session = os.getpgrp(), os.getsid(0)
+    above = stat(os.getppid())
+    while above is not None and above.group == group and above.parent:
+        above = stat(above.parent)
+    return above is None or above.group == group or above.session != session
 
 
 def traced(pid: int, proc: str = "/proc") -> bool:

@@ -273,7 +273,7 @@ class Front:
         for arrived in self._signals.take():
             if arrived.number == signal.SIGCHLD or arrived.sender == os.getpid():
                 continue  # it only woke us: `_reap` looks; or it was meant for the others of our group
-            if arrived.number == signal.SIGTSTP:
+            if arrived.number == signal.SIGTSTP and self._would_stop():
                 self._stop_with_command()
                 continue
             if arrived.number == signal.SIGWINCH and self._stage.master is not None:
@@ -323,10 +323,15 @@ class Front:
             if key not in keys:
                 continue
             os.killpg(0, number)  # all but us: we know that we have sent it
-            if number == signal.SIGTSTP:
+            if number == signal.SIGTSTP and self._would_stop():
                 self._stop_with_command()
                 keys = keys.replace(key, b"")
         return keys
+
+    def _would_stop(self) -> bool:
+        """Whether Ctrl-Z would stop the command if we were not there; else it goes its way, as any other signal."""
+        meets_it = procfs.catches(self._pid, signal.SIGTSTP) or procfs.ignores(self._pid, signal.SIGTSTP)
+        return not (meets_it or procfs.is_in_an_orphaned_group())
 
     def _stop_with_command(self) -> None:
         if self._stage.raw is not None:
