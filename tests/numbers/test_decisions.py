@@ -64,6 +64,13 @@ def test_what_trained_on_was_not_ended(tmp_path):
     assert len(told(outcome, "seen")) == 2 and outcome.why()["outcome"] == "finished"
 
 
+def test_a_loop_of_its_own_is_told_and_the_next_training_is_not(tmp_path):
+    outcome = run(tmp_path, "batches", "stop-healthy")
+    (returned,), (seen,) = told(outcome, "returned"), told(outcome, "seen")
+    assert [loss.strip("[]") == "nan" for loss in returned.split(", ")] == [False, False, True] + 5 * [False]
+    assert len(seen.split(", ")) == 16 and "nan" not in seen
+
+
 @pytest.mark.parametrize("word", ["skip", "rollback"])
 def test_what_is_asked_for_hides_it_and_says_so(tmp_path, word):
     outcome = run(tmp_path, "stop", options=("--on-nan", word))

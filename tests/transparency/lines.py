@@ -133,7 +133,7 @@ SURROUNDINGS = [
 
 PROCESSES = [
     sh("in the background", "sh -c 'echo child' & wait; echo parent"),
-    sh("a daemon", "setsid sh -c 'sleep 0.2; echo late > late.txt' >/dev/null 2>&1 </dev/null & echo started"),
+    sh("a daemon", "setsid sh -c 'sleep 3; echo late > late.txt' >/dev/null 2>&1 </dev/null & echo started"),
     sh("a daemon that holds the output", "setsid sh -c 'sleep 0.3; echo from the daemon' & echo started"),
     sh("nohup", "nohup sh -c 'echo through nohup' 2>/dev/null"),
     sh("ends its group", "sh -c 'trap \"echo told; exit 4\" TERM; kill 0; sleep 1'"),
@@ -171,6 +171,9 @@ PYTHON = [
            "import sys\n" + "".join(f"import {n}; print({n}.__file__)\n" for n in OWN_NAMES) + "print(sorted(sys.modules))\n",
            files={f"{n}.py": f"print('my own {n}')\nTypeVar = None\n" for n in OWN_NAMES if n != "types"}
            | {"types.py": "print('my own types')\n"}),
+    script("a framework that fails", "import torch", files={"torch/__init__.py": "import json\nraise RuntimeError('broken')"}),
+    script("a framework that is asked for nothing", "import jax",
+           files={"jax/__init__.py": "def __getattr__(name):\n    print('asked', name)\n    raise AttributeError(name)"}),
     script("its own names, and an error", "import token, linecache2", files={"token.py": "", "linecache.py": "print('mine')"}),
     Line("a module", (PY, "-m", "pkg.mod", "x"), files={"pkg/__init__.py": "", "pkg/mod.py": "import sys; print(sys.argv)"}),
     Line("from stdin", (PY, "-"), stdin=b"print('from stdin')\n"),
