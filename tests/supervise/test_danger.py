@@ -63,7 +63,7 @@ def test_the_fence_leaves_nothing_behind(runs, needs):
     assert scene["fence"].endswith(outcome.directory.name) and cgroups_named(outcome.directory.name) == []
 
 
-@pytest.mark.parametrize("budget", ["1", "64K"])
+@pytest.mark.parametrize("budget", ["70000", "64K"])
 def test_a_budget_too_small_for_anything_is_refused_at_once(runs, needs, budget):
     needs("cgroup")
     outcome = stage.run(runs, ["true"], ["--memory", budget])
