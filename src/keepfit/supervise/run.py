@@ -150,7 +150,7 @@ class Course:
             placement = cgroup.Placement((made.level, *placement.levels))
         before = scene.before(placement, options.memory, str(options.runs), self._environment, self._given.open_files)
         if number == 1:
-            self._remark(before.limit)
+            self._remark(before.limit, made.level.path if made else None)
         if why_no_fence:
             before.lacked.append(f"exact danger line: {why_no_fence}; the budget was held by sampling")
         opening = scene.opening(before, options.memory, made.level.path if made else None)
@@ -188,10 +188,10 @@ class Course:
                 conclude.file_away(run)
         return status, carrier.again
 
-    def _remark(self, limit: MemoryLimit | None) -> None:
-        """A budget beyond what there is holds nobody to anything."""
+    def _remark(self, limit: MemoryLimit | None, own: str | None) -> None:
+        """A budget beyond what there is holds nobody to anything. (Our `own` cgroup rounds it down to whole pages.)"""
         budget = self._options.memory
-        if budget is None or limit is None or budget <= limit.bytes or self._options.quiet:
+        if budget is None or limit is None or budget <= limit.bytes or limit.path == own or self._options.quiet:
             return
         complain(
             f"--memory {size(budget)} is more than there is: {size(limit.bytes)}, {limit.source}; that is the limit"
