@@ -110,7 +110,8 @@ def _prepare(connection: Connection, write: bool) -> None:
     with connection:
         connection.execute("DROP TABLE IF EXISTS runs")
         connection.execute(_RUNS)
-        if "choices" not in made:
+        if made.get("choices") != ("table", _CHOICES):  # what was measured is kept, where it is as we have it
+            connection.execute("DROP TABLE IF EXISTS choices")
             connection.execute(_CHOICES)
         connection.execute(f"PRAGMA application_id = {IDENTITY}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
