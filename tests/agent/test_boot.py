@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -121,7 +122,8 @@ def test_a_record_that_is_gone_costs_nothing(runs):
 def other_interpreters() -> list[str]:
     found = [shutil.which(f"python{version}") for version in ("2.7", "3.6", "3.8", "3.10", "3.12", "3.13")]
     root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
-    found += [str(path) for path in sorted(Path(root, "versions").glob("*/bin/python"))]
+    with contextlib.suppress(PermissionError):  # another user's
+        found += [str(path) for path in sorted(Path(root, "versions").glob("*/bin/python"))]
     return sorted({path for path in found if path and "shims" not in path})
 
 

@@ -137,7 +137,9 @@ def _meant(words: list[str]) -> str:
 
     if near := difflib.get_close_matches(words[0], VERBS, n=2):
         return f"did you mean {' or '.join(near)}?"
-    if os.path.exists(words[0]) or shutil.which(words[0]):
+    from ..machine.interpreter import NAME
+
+    if os.path.exists(words[0]) or shutil.which(words[0]) or NAME.fullmatch(words[0]):
         script = not os.access(words[0], os.X_OK) and words[0].endswith(".py")
         return f"did you mean: keepfit run -- {shlex.join(['python', *words] if script else words)}"
     return f"verbs: {', '.join(VERBS)}"

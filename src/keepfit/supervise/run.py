@@ -191,7 +191,9 @@ class Course:
     def _remark(self, limit: MemoryLimit | None, own: str | None) -> None:
         """A budget beyond what there is holds nobody to anything. (Our `own` cgroup rounds it down to whole pages.)"""
         budget = self._options.memory
-        if budget is None or limit is None or budget <= limit.bytes or limit.path == own or self._options.quiet:
+        if budget is None or limit is None or budget <= limit.bytes or self._options.quiet:
+            return
+        if own is not None and limit.path == own:
             return
         complain(
             f"--memory {size(budget)} is more than there is: {size(limit.bytes)}, {limit.source}; that is the limit"
