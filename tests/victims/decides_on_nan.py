@@ -44,7 +44,7 @@ for kind in sys.argv[1:]:
     model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
     if kind == "batches":  # a loop of its own, which goes by what it is told
-        losses = [float(model.train_on_batch(x[at : at + 8], x[at : at + 8].sum(1))) for at in range(0, 64, 8)]
+        losses = [model.train_on_batch(x[at : at + 8], x[at : at + 8].sum(1)) for at in range(0, 64, 8)]
         print("returned", losses)
         continue
     see = See()

@@ -43,12 +43,27 @@ class Candour:
             shown = self._numbers.untold(model)
             if not shown or self._heart.in_fit:
                 return result
-            shown = {name: np().asarray(value) for name, value in shown.items()}
-            if isinstance(result, dict):
-                return {**result, **{name: shown[name] for name in result if name in shown}}
-            return model._flatten_metrics_in_order(shown)
+            try:
+                return _as_it_was(model, shown, result)
+            except Exception as error:  # what a step returns is another version's, or the script's own
+                self._heart.failed("candid", error)
+                return result
 
         return train_on_batch
+
+
+def _as_it_was(model, shown, result):
+    """The result once more, in its own form (a dictionary, a list or one number), with what the step had made."""
+    if isinstance(result, dict):
+        return {name: _like(value, shown.get(name, value)) for name, value in result.items()}
+    told = model._flatten_metrics_in_order(shown)
+    if isinstance(result, list):
+        return [_like(*pair) for pair in zip(result, told)] if len(told) == len(result) else result
+    return _like(result, told)
+
+
+def _like(value, told):
+    return float(told) if isinstance(value, float) else np().asarray(told)
 
 
 class _Bar:
